@@ -4,16 +4,11 @@ import json
 import re
 import shutil
 import subprocess
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from paho.mqtt.client import Client, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.client import MQTTMessage
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
@@ -24,6 +19,7 @@ from support.mosquitto import free_port
 from support.mosquitto import mosquitto as running_mosquitto
 from support.process import NodeProcess
 from support.sinks import Refused, batch_of, sink_of
+from support.subscribing import subscribed
 
 pytestmark = [
     pytest.mark.service,
@@ -31,43 +27,6 @@ pytestmark = [
 ]
 
 _DEADLINE_S = 20.0
-
-
-@contextmanager
-def subscribed(port: int, topic_filter: str) -> Iterator["_Heard"]:
-    """A subscriber that collects what it hears."""
-    heard = _Heard()
-    is_subscribed = threading.Event()
-    client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
-    client.on_subscribe = lambda *_: is_subscribed.set()
-    client.on_message = lambda client, data, message: heard.take(message)
-    client.connect("127.0.0.1", port)
-    client.loop_start()
-    client.subscribe(topic_filter, qos=2)
-    assert is_subscribed.wait(_DEADLINE_S)
-    try:
-        yield heard
-    finally:
-        client.disconnect()
-        client.loop_stop()
-
-
-class _Heard:
-    def __init__(self) -> None:
-        self._messages: list[MQTTMessage] = []
-        self._changed = threading.Condition()
-
-    def take(self, message: MQTTMessage) -> None:
-        with self._changed:
-            self._messages.append(message)
-            self._changed.notify_all()
-
-    def wait_for(self, count: int) -> list[MQTTMessage]:
-        end = time.monotonic() + _DEADLINE_S
-        with self._changed:
-            while len(self._messages) < count and time.monotonic() < end:
-                self._changed.wait(end - time.monotonic())
-            return list(self._messages)
 
 
 def _user_properties(message: MQTTMessage) -> Any:

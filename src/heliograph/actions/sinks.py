@@ -41,6 +41,9 @@ from heliograph.settings.secrets import FILE_PREFIX, Secret
 from heliograph.settings.tls import ClientTls
 
 SinkSection: TypeAlias = dict[str, Any]
+# What an idempotent producer of Kafka takes, and the least that librdkafka waits for a connection.
+_IDEMPOTENT_REQUESTS_MAX: Final = 5
+_LEAST_SETUP_MS: Final = 1000
 _FILE_TYPES: Final = {"json_lines": "json", "csv": "csv", "parquet": "parquet", "orc": "orc"}
 ROW: Final = "payload"
 """The column of the pipeline's rows that holds a row of a rule."""
@@ -131,12 +134,33 @@ def _kafka(connector: KafkaConnectorConfig, action: KafkaAction) -> SinkSection:
         "key": of_row(given.message.key) or None,
         "value": of_row(given.message.value) or None,
         "headers": headers or None,
+        "all_headers": of_row(given.kafka_headers) if given.kafka_headers else None,
+        "header_encoding": given.kafka_header_value_encode_mode if given.kafka_headers else None,
+        "timestamp": of_row(given.message.timestamp) or None,
+        "partitioner": given.partition_strategy,
+        "acks": given.required_acks,
         "compression": given.compression,
+        "properties": _client_properties(connector, given),
         "mechanism": None if login is None else login.mechanism,
         "username": None if login is None else login.username,
         "password": None if login is None else _secret(login.password),
         "ssl": _tls(connector.tls),
     }
+
+
+def _client_properties(connector: KafkaConnectorConfig, given: KafkaParameters) -> dict[str, str]:
+    """What EMQX has settings for, by librdkafka's names; Java's client knows the first three."""
+    in_flight = 1 if given.query_mode == "sync" else given.max_inflight
+    if given.required_acks == "all":
+        in_flight = min(in_flight, _IDEMPOTENT_REQUESTS_MAX)
+    properties = {
+        "batch.size": given.max_batch_bytes,
+        "max.in.flight.requests.per.connection": in_flight,
+        "linger.ms": _milliseconds(given.max_linger_time) if given.max_linger_time else None,
+        "socket.connection.setup.timeout.ms": max(_LEAST_SETUP_MS, _milliseconds(connector.connect_timeout)),
+        "topic.metadata.refresh.interval.ms": _milliseconds(given.partition_count_refresh_interval),
+    }
+    return {name: str(value) for name, value in properties.items() if value is not None}
 
 
 def _mqtt(connector: MqttConnectorConfig, action: MqttAction) -> SinkSection:
@@ -149,8 +173,12 @@ def _mqtt(connector: MqttConnectorConfig, action: MqttAction) -> SinkSection:
         "password": _secret(connector.password),
         "topic": of_row(given.topic),
         "payload": of_row(given.payload) if given.payload else WHOLE,
-        "qos": given.qos,
-        "retain": given.retain,
+        "qos": of_row(given.qos) if isinstance(given.qos, str) else given.qos,
+        "retain": of_row(given.retain) if isinstance(given.retain, str) else given.retain,
+        "all_properties": of_row("${pub_props}") if connector.proto_ver == "v5" else None,
+        "proto_ver": connector.proto_ver,
+        "keepalive": _time(connector.keepalive),
+        "bridge_mode": connector.bridge_mode or None,
         "window": connector.max_inflight,
         "ssl": _tls(connector.tls),
     }
@@ -256,8 +284,12 @@ def _tls(tls: ClientTls | None) -> SinkSection | None:
     return {**files, "verify": "verify_peer" if tls.verify else "verify_none"}
 
 
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
 def _time(seconds: float) -> str:
-    return f"{max(1, round(seconds * 1000))}ms"
+    return f"{_milliseconds(seconds)}ms"
 
 
 def _without_none(sink: SinkSection) -> SinkSection:

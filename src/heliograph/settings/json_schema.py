@@ -37,6 +37,7 @@ from heliograph.settings.kinds import (
     Integer,
     Kind,
     Number,
+    OrTemplate,
     RefusedError,
     SecretText,
     Size,
@@ -254,6 +255,11 @@ def _(kind: SecretText) -> Shape:
 @shape_of.register
 def _(kind: Anything) -> Shape:
     return {}
+
+
+@shape_of.register(OrTemplate)
+def _(kind: OrTemplate[Any]) -> Shape:
+    return alternatives(shape_of(kind.kind), text_shape(r".*\$\{.*\}.*"))
 
 
 @shape_of.register(Unless)

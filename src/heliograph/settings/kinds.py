@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Generic, TypeVar
 
 from heliograph.hocon.values import Content, Node, Plain, to_plain
+from heliograph.mqtt.template import split_template
 from heliograph.settings.secrets import STARS, Secret
 from heliograph.settings.units import check_topic_filter, format_duration, format_size, parse_duration, parse_size
 
@@ -369,6 +370,22 @@ class SecretText(Kind[Secret]):
     def plain(self, value: Secret) -> str:
         """Nothing of it."""
         return STARS if value else ""
+
+
+class OrTemplate(Kind[Value | str]):
+    """Another kind, or a template with a placeholder, which each row fills in."""
+
+    def __init__(self, kind: Kind[Value], example: str) -> None:
+        self.kind = kind
+        self.expected = f'{kind.expected}, or a template, as in "{example}"'
+
+    def convert(self, value: Content) -> Value | str:
+        """A template is a text as it is."""
+        if not isinstance(value, str) or "${" not in value:
+            return self.kind.convert(value)
+        if any("${" in part for part, _ in split_template(value, lambda name: True)):
+            raise RefusedError("it has a ${ without its }")
+        return value
 
 
 class Unless(Kind[Value | None]):

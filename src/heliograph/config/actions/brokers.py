@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.config.actions.interface import (
+    WAITS,
     ActionConfig,
     ConnectorConfig,
     RowTemplate,
@@ -21,7 +22,19 @@ from heliograph.settings.fields import (
     section_list,
     setting,
 )
-from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, SecretText, Size, Text, Unless, Words
+from heliograph.settings.kinds import (
+    AnyText,
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    OrTemplate,
+    SecretText,
+    Size,
+    Text,
+    Unless,
+    Words,
+)
 from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ClientTls
 from heliograph.settings.units import Address
@@ -46,9 +59,9 @@ class KafkaConnectorConfig(ConnectorConfig):
         KafkaLogin, "Who connects; `none` or nothing for no login.", has_switch=True
     )
     tls: ClientTls | None = optional_section(ClientTls, "TLS to the brokers.", name="ssl", has_switch=True)
-    connect_timeout: float = ignored(Duration(), 5.0)
-    metadata_request_timeout: float = ignored(Duration(), 5.0)
-    min_metadata_refresh_interval: float = ignored(Duration(), 3.0)
+    connect_timeout: float = setting(Duration(0.001), 5.0, "How long a connection may take.")
+    metadata_request_timeout: float = ignored(Duration(), 5.0, "the client asks again until a message is given up")
+    min_metadata_refresh_interval: float = ignored(Duration(), 3.0, "the client has a pause of its own")
 
     @property
     def servers(self) -> tuple[Address, ...]:
@@ -62,7 +75,9 @@ class KafkaConnectorConfig(ConnectorConfig):
 class KafkaMessage:
     key: str = setting(RowTemplate(), "${.clientid}", "Template of the key.")
     value: str = setting(SentTemplate(), "${.}", "Template of the value.")
-    timestamp: str = ignored(RowTemplate(), "${.timestamp}")
+    timestamp: str = setting(
+        RowTemplate(), "${.timestamp}", "Template of its time in ms since the epoch; what is no number is now."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,31 +90,54 @@ class KafkaHeader:
 class KafkaBuffer:
     """Where EMQX keeps what waits; here that is the storage."""
 
-    mode: str = ignored(Choice("memory", "disk", "hybrid"), "memory")
-    per_partition_limit: int = ignored(Size(1), 2 * 1024**3)
-    segment_bytes: int = ignored(Size(1), 100 * 1024**2)
-    memory_overload_protection: bool = ignored(Boolean(), False)
+    mode: str = ignored(Choice("memory", "disk", "hybrid"), "memory", WAITS)
+    per_partition_limit: int = ignored(Size(1), 2 * 1024**3, WAITS)
+    segment_bytes: int = ignored(Size(1), 100 * 1024**2, WAITS)
+    memory_overload_protection: bool = ignored(Boolean(), False, WAITS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaParameters:
     topic: str = required(RowTemplate("a topic, which may be a template", r"(?s).*\S.*"), "Template of the topic.")
     message: KafkaMessage = section(KafkaMessage, "The message.")
+    kafka_headers: str | None = optional(
+        RowTemplate("one placeholder, as in ${headers}", r"\$\{[^}]*\}"),
+        "Headers that a row has: an object, or a list of `{key, value}`; of another value, none.",
+    )
+    kafka_header_value_encode_mode: str = setting(
+        Choice("none", "json"), "none", "Whether values of `kafka_headers` are JSON, or texts as they are."
+    )
     kafka_ext_headers: tuple[KafkaHeader, ...] = section_list(KafkaHeader, "Its headers.")
     compression: str = setting(
         Words({"no_compression": "none", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}),
         "none",
         "Compression of messages.",
     )
-    partition_strategy: str = ignored(Choice("random", "key_dispatch"), "random")
-    required_acks: str = ignored(Choice("all_isr", "leader_only", "none"), "all_isr")
-    max_batch_bytes: int = ignored(Size(1), 896 * 1024)
-    max_inflight: int = ignored(Integer(1), 10)
-    query_mode: str = ignored(Choice("async", "sync"), "async")
-    sync_query_timeout: float = ignored(Duration(), 5.0)
-    max_linger_time: float = ignored(Duration(), 0.0)
-    partitions_limit: int | None = ignored(Unless(Integer(1), "all_partitions"), None)
-    partition_count_refresh_interval: float = ignored(Duration(), 60.0)
+    partition_strategy: str = setting(
+        Words({"random": "random", "key_dispatch": "key"}),
+        "random",
+        "Which partition a message goes to: any, or that of its key, as Java's client chooses it.",
+    )
+    required_acks: str = setting(
+        Words({"all_isr": "all", "leader_only": "leader", "none": "none"}),
+        "all",
+        "Who must have a message: all replicas in step, the leader, or no broker; with the last two, rows may be lost.",
+    )
+    max_batch_bytes: int = setting(Size(1, 2**31 - 1), 896 * 1024, "Bytes of a request for a partition, about.")
+    max_linger_time: float = setting(
+        Duration(0.0, 900.0), 0.0, "How long a request waits for more messages of its batch; 0 is the client's choice."
+    )
+    max_inflight: int = setting(
+        Integer(1), 10, "Requests of a connection that may wait for their answers; with `all_isr`, 5 at most."
+    )
+    query_mode: str = setting(
+        Choice("async", "sync"), "async", "`sync` has one request at a time wait for its answer, as `max_inflight = 1`."
+    )
+    partition_count_refresh_interval: float = setting(
+        Duration(1.0, 3600.0), 60.0, "How often it is asked how many partitions there are."
+    )
+    sync_query_timeout: float = ignored(Duration(), 5.0, "rows wait in the storage until their messages are delivered")
+    partitions_limit: int | None = ignored(Unless(Integer(1), "all_partitions"), None, "all partitions are used")
     buffer: KafkaBuffer = section(KafkaBuffer, "Accepted as EMQX has it, without a meaning here.")
 
 
@@ -115,14 +153,21 @@ class MqttConnectorConfig(ServerConnectorConfig):
     max_inflight: int = setting(
         Integer(1, 65_535), 32, "Messages of a connection that may wait for their acknowledgement."
     )
-    keepalive: float = ignored(Duration(), 300.0)
-    clean_start: bool = ignored(Boolean(), True)
-    proto_ver: str = ignored(Choice("v3", "v4", "v5"), "v4")
-    bridge_mode: bool = ignored(Boolean(), False)
-    retry_interval: float = ignored(Duration(), 15.0)
-    reconnect_interval: float = ignored(Duration(), 15.0)
-    mode: str = ignored(Choice("cluster_shareload"), "cluster_shareload")
-    pool_size: int = ignored(Integer(1), 8)
+    keepalive: float = setting(Duration(1.0, 65_535.0), 300.0, "How often a silent connection is looked at.")
+    proto_ver: str = setting(
+        Choice("v3", "v4", "v5"),
+        "v5",
+        "MQTT 3.1, 3.1.1 or 5. EMQX has `v4` by default; only by `v5` messages have properties, and the other broker "
+        "says which ones it refuses.",
+    )
+    bridge_mode: bool = setting(Boolean(), False, "Whether it connects as a bridge does, which `v5` does not have.")
+    clean_start: bool = ignored(
+        Boolean(), True, "each connection has a client id of its own, and subscribes to nothing"
+    )
+    retry_interval: float = ignored(Duration(), 15.0, "a message is sent again when a lost connection is made again")
+    reconnect_interval: float = ignored(Duration(), 15.0, "a lost connection is made again after 1 second, later 5")
+    mode: str = ignored(Choice("cluster_shareload"), "cluster_shareload", "there is no cluster")
+    pool_size: int = ignored(Integer(1), 8, "one connection of each action keeps the order of its rows")
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)
@@ -131,8 +176,10 @@ class MqttConnectorConfig(ServerConnectorConfig):
 @dataclass(frozen=True, kw_only=True)
 class MqttParameters:
     topic: str = required(RowTemplate("a template of a topic", r"(?s).*\S.*"), "Template of the topic.")
-    qos: int = setting(Integer(0, 2), 1, "Quality of service; a placeholder is not there.")
-    retain: bool = setting(Boolean(), False, "Whether the broker keeps each message; a placeholder is not there.")
+    qos: int | str = setting(OrTemplate(Integer(0, 2), "${qos}"), 1, "Quality of service; null is 0.")
+    retain: bool | str = setting(
+        OrTemplate(Boolean(), "${flags.retain}"), False, "Whether the broker keeps each message; null is false."
+    )
     payload: str | None = optional(SentTemplate(), "Template of the payload; without, the row as JSON.")
 
 

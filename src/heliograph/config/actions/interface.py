@@ -22,12 +22,13 @@ from heliograph.settings.kinds import (
 from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ClientTls
 
-_FOR_EMQX: Final = "Accepted as EMQX has it, without a meaning here: rows wait in the storage, and Spark batches them."
+_FOR_EMQX: Final = "Accepted as EMQX has it, without a meaning here"
+WAITS: Final = "rows wait in the storage"
 
 
-def ignored(kind: Kind[Any], default: Any) -> Any:
-    """A setting of EMQX's that configurations have, and that has no meaning for a pipeline."""
-    return setting(kind, default, _FOR_EMQX)
+def ignored(kind: Kind[Any], default: Any, reason: str = WAITS) -> Any:
+    """A setting of EMQX's that configurations have, and that has no meaning here, for a reason."""
+    return setting(kind, default, f"{_FOR_EMQX}: {reason}.")
 
 
 class RowTemplate(Text):

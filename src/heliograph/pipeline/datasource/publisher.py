@@ -22,7 +22,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
 from heliograph.outbound import Dialer, Outbound, OutboundDeniedError
-from heliograph.pipeline.datasource.sink_options import SinkOptions
+from heliograph.pipeline.datasource.sink_options import V3, V4, V5, SinkOptions
 from heliograph.pipeline.errors import OptionError, PublishError
 from heliograph.pipeline.tls import tls_context
 from heliograph.processes.backoff import Backoff
@@ -36,6 +36,8 @@ _PROPERTIES: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "Response-Topic": ("ResponseTopic", str),
 }
 _USER_PROPERTY: Final = "User-Property."
+
+_VERSIONS: Final = {V3: MQTTProtocolVersion.MQTTv31, V4: MQTTProtocolVersion.MQTTv311, V5: MQTTProtocolVersion.MQTTv5}
 
 # Reasons for which a broker will never take a message: its own, a topic, a size, a payload's form.
 _MESSAGE_REASONS: Final = frozenset({0x83, 0x90, 0x95, 0x99})
@@ -68,11 +70,11 @@ class _DialedClient(paho.Client):
 
 
 class MqttPublisher:
-    """One MQTT 5 connection that publishes with a bounded number of messages under way.
+    """One MQTT connection that publishes with a bounded number of messages under way.
 
     Used in a ``with`` block by one thread. A connection that is lost is made again, and what was not acknowledged is
     sent again. When nothing is acknowledged for `SinkOptions.ack_timeout_s`, or the broker refuses, `PublishError` is
-    raised.
+    raised. Only by MQTT 5 a broker says which message it refuses, and messages have properties.
 
     Args:
         keep_refused: Whether messages that can never be published are kept in `refused` instead of ending it.
@@ -108,8 +110,10 @@ class MqttPublisher:
             Outbound(options.outbound).dialer(options.declared_at),
             CallbackAPIVersion.VERSION2,
             client_id=f"{options.clientid}-{uuid.uuid4().hex[:12]}",
-            protocol=MQTTProtocolVersion.MQTTv5,
+            protocol=_VERSIONS[options.protocol],
         )
+        if options.is_bridge:
+            client.enable_bridge_mode()
         client.max_inflight_messages_set(options.window)
         client.reconnect_delay_set(1, int(_BACKOFF.longest_s))
         if options.username is not None:
@@ -137,7 +141,7 @@ class MqttPublisher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client.disconnect(properties=_session_expiry(PacketTypes.DISCONNECT, 0))
+        self._client.disconnect(properties=self._session_expiry(PacketTypes.DISCONNECT, 0))
         self._client.loop_stop()
 
     def publish(self, row: Mapping[str, Any]) -> None:
@@ -146,7 +150,7 @@ class MqttPublisher:
         number = self.count
         self.count += 1
         try:
-            properties = make_properties(row.get("properties"))
+            properties = make_properties(row.get("properties")) if self._has_properties else None
             fault = self._fault_of(row, properties)
         except OptionError as error:
             if not self._keep_refused:
@@ -173,14 +177,15 @@ class MqttPublisher:
         self._wait(lambda: not self._under_way, self._options.ack_timeout_s, "acknowledged nothing")
 
     def _connect(self) -> None:
-        self._client.connect_timeout = self._options.connect_timeout_s
-        session = _session_expiry(PacketTypes.CONNECT, _SESSION_EXPIRY_S)
-        for attempt in range(1, self._options.connect_attempts + 1):
+        options = self._options
+        self._client.connect_timeout = options.connect_timeout_s
+        session = self._session_expiry(PacketTypes.CONNECT, _SESSION_EXPIRY_S)
+        for attempt in range(1, options.connect_attempts + 1):
             try:
-                self._client.connect(self._options.host, self._options.port, keepalive=30, properties=session)
+                self._client.connect(options.host, options.port, keepalive=options.keepalive_s, properties=session)
             except OSError as error:
                 is_final = isinstance(error, ssl.SSLCertVerificationError | OutboundDeniedError)
-                if is_final or attempt == self._options.connect_attempts:
+                if is_final or attempt == options.connect_attempts:
                     raise PublishError(f"{self._where()} cannot be reached: {error}") from error
                 time.sleep(_BACKOFF.pause_s(attempt))  # a task of Spark has a thread of its own
             else:
@@ -197,6 +202,8 @@ class MqttPublisher:
             return f"the topic name has {name_bytes} bytes; at most {MAX_TOPIC_BYTES} are allowed"
         if row.get("qos") is not None and row["qos"] not in (0, 1, 2):
             return f"qos is {row['qos']}, but must be 0, 1 or 2"
+        if isinstance(row.get("retain"), str):
+            return f"retain is {row['retain']}, but must be true or false"
         if self._packet_bytes_max is not None:
             packed: bytes = properties.pack() if properties is not None else b""  # type: ignore[no-untyped-call]  # paho has no types here
             size = name_bytes + len(row["payload"] or b"") + len(packed) + _PACKET_OVERHEAD_BYTES
@@ -239,6 +246,17 @@ class MqttPublisher:
                 self._changed.wait(left)
             if self._fault is not None:
                 raise PublishError(f"{self._where()} {self._fault}")
+
+    @property
+    def _has_properties(self) -> bool:
+        return self._options.protocol == V5
+
+    def _session_expiry(self, packet: int, seconds: int) -> Properties | None:
+        if not self._has_properties:
+            return None
+        properties = Properties(packet)  # type: ignore[no-untyped-call]  # paho has no types here
+        properties.SessionExpiryInterval = seconds
+        return properties
 
     def _where(self) -> str:
         return f"the MQTT broker at {self._options.host}:{self._options.port}"
@@ -292,10 +310,4 @@ def make_properties(row: list[tuple[str, str]] | Mapping[str, str] | None) -> Pr
             setattr(properties, attribute, make(value))
         except (ValueError, MQTTException) as error:
             raise OptionError(f"properties.{name}", value, f"a value that MQTT allows ({error})") from error
-    return properties
-
-
-def _session_expiry(packet: int, seconds: int) -> Properties:
-    properties = Properties(packet)  # type: ignore[no-untyped-call]  # paho has no types here
-    properties.SessionExpiryInterval = seconds
     return properties

@@ -23,6 +23,11 @@ SINK_HINTS: Final[Mapping[str, str]] = {
     "retain": "left out: give the rows a column retain",
 }
 
+#: The versions of MQTT that a publisher speaks, in EMQX's words.
+V3: Final = "v3"
+V4: Final = "v4"
+V5: Final = "v5"
+
 #: Every server may be connected to: a program that writes by the data source opens connections of its own anyway.
 UNBOUNDED: Final = OutboundConfig(allow_link_local=True)
 
@@ -50,6 +55,9 @@ class SinkOptions(TlsFiles):
     is_encrypted: bool | None = optional(Flag(), "Whether TLS is spoken; without, where `tlsCa` is given.", name="tls")
     verify: bool = setting(Flag(), True, "Whether the broker's certificate and name are checked.", name="tlsVerify")
     tls: ClientTls | None = None
+    protocol: str = V5
+    keepalive_s: int = 30
+    is_bridge: bool = False
     outbound: OutboundConfig = UNBOUNDED
     declared_at: str = "options"
     has_topic_of_row: bool = False  # then one that is forbidden is a fault of the row

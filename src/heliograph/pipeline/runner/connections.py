@@ -21,8 +21,10 @@ class KeptConnection:
         self._used_at_s = 0.0
 
     @contextmanager
-    def opened(self, opens: Callable[[], AbstractContextManager[_Connection]]) -> Iterator[_Connection]:
-        if self._kept is not None and self._clock_s() - self._used_at_s > _IDLE_MAX_S:
+    def opened(
+        self, opens: Callable[[], AbstractContextManager[_Connection]], *, stays: bool = False
+    ) -> Iterator[_Connection]:
+        if self._kept is not None and not stays and self._clock_s() - self._used_at_s > _IDLE_MAX_S:
             self.close()
         if self._kept is None:
             self._kept = self._stack.enter_context(opens())

@@ -48,14 +48,22 @@ class Guarantee(StrEnum):
 class TargetConnections(Protocol):
     """How a sink gets a connection to its target."""
 
-    def opened(self, opens: Callable[[], AbstractContextManager[_Connection]]) -> AbstractContextManager[_Connection]:
-        """A connection for a `with` block; an exception in the block ends it."""
+    def opened(
+        self, opens: Callable[[], AbstractContextManager[_Connection]], *, stays: bool = False
+    ) -> AbstractContextManager[_Connection]:
+        """A connection for a `with` block; an exception in the block ends it.
+
+        Args:
+            stays: Whether it holds itself open, however long nothing is sent.
+        """
 
 
 class NewConnections:
     """Each connection is a new one, and is closed behind its use."""
 
-    def opened(self, opens: Callable[[], AbstractContextManager[_Connection]]) -> AbstractContextManager[_Connection]:
+    def opened(
+        self, opens: Callable[[], AbstractContextManager[_Connection]], *, stays: bool = False
+    ) -> AbstractContextManager[_Connection]:
         """A new connection, for a `with` block."""
         return opens()
 

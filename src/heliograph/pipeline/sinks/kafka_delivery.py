@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import INSTALL
@@ -18,6 +19,55 @@ _POLL_S: Final = 0.1
 _SILENT: Final = logging.Logger("librdkafka", logging.CRITICAL)
 
 
+class KafkaProducer:
+    """A producer of librdkafka, for a ``with`` block, at whose end it forgets what it has not sent.
+
+    Attributes:
+        fault: Why it can send nothing any more; None while it can.
+        last_error: What it said last of its connections.
+    """
+
+    def __init__(self, target: str, settings: Mapping[str, str | int | bool]) -> None:
+        self.target = target
+        self.fault: str | None = None
+        self.last_error = ""
+        self.client = self._make(settings)
+
+    def __repr__(self) -> str:
+        return f"KafkaProducer({self.target}, {len(self.client)} waiting)"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.client.purge()
+        self.client.flush(_POLL_S)
+
+    def check(self) -> None:
+        """Raise `SinkError` if it can send nothing any more."""
+        if self.fault is not None:
+            raise SinkError(f"{self.target}: {self.fault}")
+
+    def _make(self, settings: Mapping[str, str | int | bool]) -> "Producer":
+        try:
+            from confluent_kafka import KafkaException, Producer
+        except ImportError as error:
+            raise SinkError(f"Kafka needs confluent-kafka: {INSTALL}") from error
+        try:
+            return Producer({**settings, "error_cb": self._on_error}, logger=_SILENT)
+        except KafkaException as error:
+            raise SinkError(f"{self.target}: {error.args[0].str()}") from error
+
+    def _on_error(self, error: "KafkaError") -> None:
+        from confluent_kafka import KafkaError
+
+        self.last_error = error.str()
+        if error.fatal() or error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self.fault = error.str()
+
+
 class KafkaDelivery:
     """The messages of one batch on their way. Owned by the thread that sends them; callbacks run inside its calls.
 
@@ -29,26 +79,18 @@ class KafkaDelivery:
         has_topic_of_row: Whether rows say the topic, so that one which is not there, or is forbidden, is a row's fault.
     """
 
-    def __init__(
-        self,
-        target: str,
-        settings: Mapping[str, str | int | bool],
-        *,
-        is_alone: bool = False,
-        has_topic_of_row: bool = False,
-    ) -> None:
+    def __init__(self, producer: KafkaProducer, *, is_alone: bool = False, has_topic_of_row: bool = False) -> None:
         self.count = 0
         self.bytes = 0
         self.refused: dict[int, str] = {}
         self.suspects: list[int] = []
-        self._target = target
+        self._kept = producer
+        self._producer = producer.client
         self._is_alone = is_alone
         self._has_topic_of_row = has_topic_of_row
         self._failed = 0
         self._failure = ""
-        self._fault: str | None = None
-        self._last_error = ""
-        self._producer = self._make(settings)
+        producer.last_error = ""
 
     def send(
         self,
@@ -57,28 +99,33 @@ class KafkaDelivery:
         values: Sequence[bytes | None],
         headers: Sequence[list[tuple[str, bytes]] | None],
         partitions: Sequence[int | None],
+        times: Sequence[int | None],
     ) -> None:
         """Hand messages to the producer; it blocks while the producer's queue is full."""
-        for topic, key, value, header, partition in zip(topics, keys, values, headers, partitions, strict=True):
+        for topic, key, value, header, partition, time_ms in zip(
+            topics, keys, values, headers, partitions, times, strict=True
+        ):
             arguments: dict[str, Any] = {"partition": _PARTITION_UNSET if partition is None else partition}
+            if time_ms is not None and time_ms > 0:
+                arguments["timestamp"] = time_ms
             if header:
                 arguments["headers"] = header
             self._hand_over(topic, key, value, arguments)
             self.count += 1
             self.bytes += len(value or b"") + len(key or b"")
         self._producer.poll(0)
-        self._check()
+        self._kept.check()
 
     def finish(self, deadline_s: float) -> None:
         # The producer gives every message up by its own timeout; the rest is for its answers to be handed over.
         left = self._producer.flush(deadline_s + 10)
-        self._check()
+        self._kept.check()
         if self._failed or left:
             reason = self._failure or "no answer"
-            hint = f"; {self._last_error}" if self._last_error and self._last_error != reason else ""
-            raise SinkError(
-                f"{self._target}: {self._failed + left} of {self.count} messages were not delivered: {reason}{hint}"
-            )
+            said = self._kept.last_error
+            hint = f"; {said}" if said and said != reason else ""
+            missing = f"{self._failed + left} of {self.count} messages were not delivered"
+            raise SinkError(f"{self._kept.target}: {missing}: {reason}{hint}")
 
     def _hand_over(self, topic: str, key: bytes | None, value: bytes | None, arguments: dict[str, Any]) -> None:
         from confluent_kafka import KafkaException
@@ -89,33 +136,16 @@ class KafkaDelivery:
                 self._producer.produce(topic, value=value, key=key, on_delivery=report, **arguments)
             except BufferError:
                 self._producer.poll(_POLL_S)
-                self._check()
+                self._kept.check()
             except KafkaException as error:
                 self._judge(self.count, error.args[0])
-                self._check()
+                self._kept.check()
                 return
             except (ValueError, OverflowError) as error:  # a zero character in a topic, the number of a partition
                 self.refused[self.count] = f"it cannot be sent: {error}"
                 return
             else:
                 return
-
-    def _make(self, settings: Mapping[str, str | int | bool]) -> "Producer":
-        try:
-            from confluent_kafka import KafkaException, Producer
-        except ImportError as error:
-            raise SinkError(f"Kafka needs confluent-kafka: {INSTALL}") from error
-        try:
-            return Producer({**settings, "error_cb": self._on_error}, logger=_SILENT)
-        except KafkaException as error:
-            raise SinkError(f"{self._target}: {error.args[0].str()}") from error
-
-    def _on_error(self, error: "KafkaError") -> None:
-        from confluent_kafka import KafkaError
-
-        self._last_error = error.str()
-        if error.fatal() or error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
-            self._fault = error.str()
 
     def _on_delivery(self, number: int, error: "KafkaError | None", message: "Message") -> None:
         if error is None:
@@ -135,14 +165,10 @@ class KafkaDelivery:
         if error.code() in (*of_messages, *_codes_of_requests()):
             self.refused[number] = error.str()
         elif error.fatal():
-            self._fault = error.str()
+            self._kept.fault = error.str()
         else:
             self._failed += 1
             self._failure = error.str()
-
-    def _check(self) -> None:
-        if self._fault is not None:
-            raise SinkError(f"{self._target}: {self._fault}")
 
 
 def _codes_of_requests() -> tuple[int, ...]:

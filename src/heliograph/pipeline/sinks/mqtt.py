@@ -3,16 +3,18 @@
 A batch that runs again is published again; doubles are known by a user property with the message's id.
 """
 
+import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.datasource.option_texts import parse_endpoint
 from heliograph.pipeline.datasource.publisher import MqttPublisher, property_fault
-from heliograph.pipeline.datasource.sink_options import UNBOUNDED, SinkOptions
+from heliograph.pipeline.datasource.sink_options import UNBOUNDED, V3, V4, V5, SinkOptions
 from heliograph.pipeline.errors import PublishError, SinkError
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.rows import PREFIX, Derived, Rows
@@ -20,12 +22,18 @@ from heliograph.pipeline.sinks.servers import ServerSink
 from heliograph.pipeline.sinks.template import placeholders
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required, setting
-from heliograph.settings.kinds import Boolean, Duration, Integer, RefusedError, Text, Texts
+from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, OrTemplate, RefusedError, Text, Texts
 from heliograph.settings.units import Address
 
 _EXAMPLE: Final = "127.0.0.1:1883"
 _TOPIC: Final = "topic"
 _PAYLOAD: Final = "payload"
+_QOS: Final = "qos"
+_RETAIN: Final = "retain"
+_ALL_PROPERTIES: Final = "all_properties"
+_USER_PROPERTY: Final = "User-Property"
+_NUMBERS: Final = {"0": 0, "1": 1, "2": 2, "null": 0}
+_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False, "null": False}
 _CHUNK_ROWS: Final = 10_000
 
 
@@ -53,8 +61,25 @@ class MqttSink(ServerSink):
         "`Payload-Format-Indicator`, `Response-Topic`, `User-Property.<name>`.",
         is_secret=True,
     )
-    qos: int = setting(Integer(0, 2), 1, "Quality of service.")
-    retain: bool = setting(Boolean(), False, "Whether the broker keeps each message for later subscribers.")
+    all_properties: str | None = optional(
+        Text("a template"),
+        "Template of a JSON object of properties, as rules have it in `pub_props`; `properties` stand over it.",
+    )
+    qos: int | str = setting(OrTemplate(Integer(0, 2), "${qos}"), 1, "Quality of service; null is 0.")
+    retain: bool | str = setting(
+        OrTemplate(Boolean(), "${flags.retain}"),
+        False,
+        "Whether the broker keeps each message for later subscribers; null is false.",
+    )
+    proto_ver: str = setting(
+        Choice(V3, V4, V5),
+        V5,
+        "MQTT 3.1, 3.1.1 or 5; only with 5 there are properties, and a broker says what it refuses.",
+    )
+    keepalive_s: float = setting(
+        Duration(1.0, 65_535.0, needs_unit=True), 30.0, "How often a silent connection is looked at.", name="keepalive"
+    )
+    bridge_mode: bool = setting(Boolean(), False, "Whether it connects as a bridge does; not by MQTT 5.")
     server: Address | None = optional(ServerAddress(), "The broker; without, that of `--mqtt`.")
     clientid: str | None = optional(Text("a text"), "Beginning of the client ids; without, `heliograph-QUERY`.")
     window: int = setting(
@@ -79,17 +104,26 @@ class MqttSink(ServerSink):
             Derived(_property(number), text, f"properties.{name}", is_text=True)
             for number, (name, text) in enumerate(self.properties.items())
         )
-        return (Derived(_TOPIC, self.topic, "topic", is_text=True), Derived(_PAYLOAD, self.payload, "payload"), *made)
+        templates = {_QOS: self.qos, _RETAIN: self.retain, _ALL_PROPERTIES: self.all_properties}
+        more = (Derived(name, text, name, is_text=True) for name, text in templates.items() if isinstance(text, str))
+        topic = Derived(_TOPIC, self.topic, "topic", is_text=True)
+        return (topic, Derived(_PAYLOAD, self.payload, "payload"), *made, *more)
+
+    @property
+    def form(self) -> "MessageForm":
+        """What is made of a row, for a worker."""
+        fixed_qos = self.qos if isinstance(self.qos, int) else None
+        fixed_retain = self.retain if isinstance(self.retain, bool) else None
+        return MessageForm(fixed_qos, fixed_retain, tuple(self.properties), self.all_properties is not None)
 
     def write(self, rows: Rows, batch: MicroBatch) -> Written:
         refused = count = 0
         options = self.options(batch.query, batch.mqtt)
-        with batch.connections.opened(lambda: MqttPublisher(options, keep_refused=True)) as publisher:
+        with batch.connections.opened(lambda: MqttPublisher(options, keep_refused=True), stays=True) as publisher:
             sent, reconnects = publisher.payload_bytes, publisher.reconnects
             for chunk in rows.chunks(_CHUNK_ROWS):
-                names = tuple(self.properties)
                 try:
-                    reasons = publish_chunk(publisher, chunk, retain=self.retain, properties=names)
+                    reasons = publish_chunk(publisher, chunk, self.form)
                 except PublishError as error:
                     raise SinkError(f"{self.target}: {error}") from error
                 for index, reason in reasons.items():
@@ -106,7 +140,7 @@ class MqttSink(ServerSink):
             host=server.host,
             port=server.port,
             clientid=self.clientid or f"heliograph-{query}",
-            qos=self.qos,
+            qos=self.qos if isinstance(self.qos, int) else 0,
             username=self.username,
             password=self.password_text,
             window=self.window,
@@ -114,6 +148,9 @@ class MqttSink(ServerSink):
             connect_timeout_s=self.timeout_s,
             connect_attempts=self.retry.attempts,
             tls=self.tls,
+            protocol=self.proto_ver,
+            keepalive_s=round(self.keepalive_s),
+            is_bridge=self.bridge_mode,
             # The broker beside the pipeline is no server of others.
             outbound=self.outbound if self.server is not None else UNBOUNDED,
             declared_at=self.declared_at,
@@ -121,9 +158,44 @@ class MqttSink(ServerSink):
         )
 
 
-def publish_chunk(
-    publisher: MqttPublisher, chunk: pa.RecordBatch, *, retain: bool, properties: Sequence[str]
-) -> dict[int, str]:
+@dataclass(frozen=True)
+class MessageForm:
+    """What is made of a row beside topic and payload.
+
+    Attributes:
+        qos: None where each row has its own, and so with `retain`.
+        properties: Names of properties that each have a column.
+        has_all_properties: Whether there is a column with an object of properties.
+    """
+
+    qos: int | None
+    retain: bool | None
+    properties: tuple[str, ...]
+    has_all_properties: bool
+
+    def messages(self, chunk: pa.RecordBatch) -> Sequence[dict[str, Any]]:
+        """The rows of a chunk as a publisher takes them; what is no QoS stays a text, for the refusal."""
+        made: dict[str, Sequence[Any]] = {name: _column(chunk, name) for name in (_TOPIC, _PAYLOAD)}
+        made[_RETAIN] = [self.retain] * chunk.num_rows
+        if self.retain is None:
+            made[_RETAIN] = [_FLAGS.get(text, text) for text in _column(chunk, _RETAIN)]
+        if self.qos is None:
+            made[_QOS] = [_NUMBERS.get(text, text) for text in _column(chunk, _QOS)]
+        if self.has_all_properties or self.properties:
+            made["properties"] = self._properties(chunk)
+        return [dict(zip(made, row, strict=True)) for row in zip(*made.values(), strict=True)]
+
+    def _properties(self, chunk: pa.RecordBatch) -> Sequence[dict[str, str]]:
+        found: list[dict[str, str]] = [{} for _ in range(chunk.num_rows)]
+        if self.has_all_properties:
+            found = list(map(_properties_in, _column(chunk, _ALL_PROPERTIES)))
+        for number, name in enumerate(self.properties):
+            for row, text in zip(found, _column(chunk, _property(number)), strict=True):
+                row[name] = text
+        return found
+
+
+def publish_chunk(publisher: MqttPublisher, chunk: pa.RecordBatch, form: MessageForm) -> dict[int, str]:
     """Publish the rows of a chunk, and wait for the last acknowledgement.
 
     Returns:
@@ -133,18 +205,35 @@ def publish_chunk(
         PublishError: The broker did not take them.
     """
     before = publisher.count
-    topics, payloads = (chunk.column(f"{PREFIX}{name}").to_pylist() for name in (_TOPIC, _PAYLOAD))
-    columns = [chunk.column(f"{PREFIX}{_property(number)}").to_pylist() for number in range(len(properties))]
-    for index, (topic, payload) in enumerate(zip(topics, payloads, strict=True)):
-        message = {"topic": topic, "payload": payload, "retain": retain}
-        if columns:
-            message["properties"] = dict(zip(properties, (column[index] for column in columns), strict=True))
+    for message in form.messages(chunk):
         publisher.publish(message)
     # A chunk is many windows long, so that waiting for its end costs little.
     publisher.flush()
     refused = {number - before: reason for number, reason in sorted(publisher.refused.items())}
     publisher.refused.clear()
     return refused
+
+
+def _column(chunk: pa.RecordBatch, derived: str) -> list[Any]:
+    values: list[Any] = chunk.column(f"{PREFIX}{derived}").to_pylist()
+    return values
+
+
+def _properties_in(text: str) -> dict[str, str]:
+    """The properties in an object of rules' `pub_props`, by the names that a publisher knows; of another text, none."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return {}
+    if not isinstance(given, dict):
+        return {}
+    users = given.pop(_USER_PROPERTY, None)
+    found = {name: str(value) for name, value in given.items() if property_fault(name) is None}
+    if "Correlation-Data" in found:  # rules have its bytes as text
+        found["Correlation-Data"] = base64.b64encode(found["Correlation-Data"].encode()).decode()
+    if isinstance(users, dict):
+        found |= {f"{_USER_PROPERTY}.{name}": str(value) for name, value in users.items() if name}
+    return found
 
 
 def _property(number: int) -> str:

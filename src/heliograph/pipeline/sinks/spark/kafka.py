@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import MicroBatch, Written
-from heliograph.pipeline.sinks.kafka import LIBRDKAFKA, SPARK, KafkaSink, milliseconds
+from heliograph.pipeline.sinks.kafka import ACKS, BY_KEY, LIBRDKAFKA, SPARK, KafkaSink, milliseconds
 from heliograph.pipeline.sinks.spark.template_columns import derived_column
 
 _PROVIDER: Final = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
@@ -20,7 +20,8 @@ def write_by_spark(sink: KafkaSink, rows: DataFrame, batch: MicroBatch) -> Writt
     Raises:
         SinkError: Spark must be used, and does not know Kafka.
     """
-    has_spark = sink.client != LIBRDKAFKA and spark_knows_kafka(rows.sparkSession)
+    needs_librdkafka = sink.client == LIBRDKAFKA or sink.all_headers is not None
+    has_spark = not needs_librdkafka and spark_knows_kafka(rows.sparkSession)
     if sink.client == SPARK and not has_spark:
         raise SinkError(
             f"{sink.target}: Spark does not know Kafka: add its jar by --conf spark.jars.packages="
@@ -62,11 +63,13 @@ def _columns(sink: KafkaSink, schema: StructType) -> list[Column]:
 def _options(sink: KafkaSink) -> dict[str, str]:
     settings: dict[str, str] = {
         "bootstrap.servers": sink.servers,
-        "acks": "all",
+        "acks": ACKS[sink.acks],
         "delivery.timeout.ms": str(milliseconds(sink.retry.deadline_s)),
         "compression.type": sink.compression,
         **sink.security(),
     }
+    if sink.partitioner != BY_KEY:
+        settings["partitioner.class"] = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     if sink.username is not None:
         password = sink.password_text or ""
         module = "scram.ScramLoginModule" if sink.mechanism.startswith("SCRAM") else "plain.PlainLoginModule"

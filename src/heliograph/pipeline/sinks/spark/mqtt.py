@@ -14,7 +14,7 @@ from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.errors import SinkError, sentence_of
 from heliograph.pipeline.sinks.interface import MicroBatch, Written
-from heliograph.pipeline.sinks.mqtt import MqttSink, publish_chunk
+from heliograph.pipeline.sinks.mqtt import MessageForm, MqttSink, publish_chunk
 from heliograph.pipeline.sinks.spark.arrow_rows import as_it_was, plain_columns
 from heliograph.pipeline.sinks.spark.template_columns import derived_column
 
@@ -28,7 +28,7 @@ def publish_in_tasks(sink: MqttSink, rows: DataFrame, batch: MicroBatch) -> Writ
     Raises:
         SinkError: A task could not publish its part.
     """
-    publish = _PublishPartition(sink.options(batch.query, batch.mqtt), rows.schema, sink.retain, tuple(sink.properties))
+    publish = _PublishPartition(sink.options(batch.query, batch.mqtt), rows.schema, sink.form)
     derived = [derived_column(each, rows.schema) for each in sink.derived]
     prepared = rows.select(*plain_columns(rows.schema), *derived)
     figures = {"rows": 0, "bytes": 0, "retries": 0, "refused": 0}
@@ -53,8 +53,7 @@ class _PublishPartition:
 
     options: SinkOptions
     schema: StructType
-    retain: bool = False
-    properties: tuple[str, ...] = ()
+    form: MessageForm
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Publish the rows; the result is in the form of `_RESULT`."""
@@ -65,7 +64,7 @@ class _PublishPartition:
                     publisher = MqttPublisher(self.options, keep_refused=True).__enter__()
                 if publisher is None:
                     continue
-                refused = publish_chunk(publisher, batch, retain=self.retain, properties=self.properties)
+                refused = publish_chunk(publisher, batch, self.form)
                 pickled = [pickle.dumps((self._row(batch, index), reason)) for index, reason in refused.items()]
                 yield _figures(batch.num_rows - len(pickled), 0, 0, pickled)
             if publisher is not None:
