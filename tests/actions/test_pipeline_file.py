@@ -38,7 +38,8 @@ connectors {
 ACTIONS = {
     "http:post": 'connector = web, parameters { path = "/t/${topic}", method = PUT, headers { x-id = "${.id}" }, '
     'body = "{\\"v\\": ${payload.items[0].v}}", max_retries = 0 }',
-    "http:many": 'connector = web, parameters { path = "/in", method = post, max_records = 50 }',
+    "http:many": 'connector = web, parameters { path = "/in", method = post, max_records = 50 }, '
+    "resource_opts.inflight_window = 2",
     "http:get": 'connector = web, parameters { path = "/t?n=${n}", method = GET }',
     "pgsql:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${id}, ${.})", resource_opts.batch_size = 7',
     "timescale:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${id})"',
@@ -68,7 +69,7 @@ WEB: dict[str, Any] = {
     "ssl": {"cacertfile": "", "certfile": "", "keyfile": "", "verify": "verify_none"},
 }
 SINKS: dict[str, dict[str, Any]] = {
-    "http:many": {**WEB, "url": "https://a.org:8443/base/in", "method": "POST", "batch_rows": 50},
+    "http:many": {**WEB, "url": "https://a.org:8443/base/in", "method": "POST", "batch_rows": 50, "concurrency": 2},
     "http:get": {**WEB, "url": "https://a.org:8443/base/t?n=${payload.n}", "method": "GET", "batch_rows": 1},
     "http:post": {
         "type": "http",

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from heliograph.actions.figures import PipelineFigures
 from heliograph.actions.queries import QUERIES, PipelineQueries
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.metric import Catalogue
@@ -73,3 +74,17 @@ def test_totals_outlive_a_driver_and_its_lag_does_not(queries: PipelineQueries) 
     queries.take([row(rows_read=5, rows_written=5, lag=0)])
     found = numbers(queries)
     assert (found["rows_read"], found["rows_written"], found["dead_letters"], found["lag"]) == (35, 33, 2, 0)
+
+
+def test_an_action_counts_under_the_names_of_emqx() -> None:
+    figures = PipelineFigures()
+    figures.keep({"action_1"})
+    told = row(rows_written=5, rows_refused=1, restarts=1, sink_figures={"retries": 2}, rows_lost=1, rows_expired=3)
+    told = {**told, "rows_crowded_out": 4, "rows_under_way": 7, "rows_answered_late": 2, "lag": 9}
+    figures.take({"queries": [told]})
+    counts = figures.find("action_1").numbers()
+    assert (counts["matched"], counts["success"], counts["failed"], counts["retried"]) == (6, 5, 1, 3)
+    assert (counts["dropped"], counts["dropped.expired"], counts["dropped.queue_full"]) == (8, 4, 4)
+    assert (counts["inflight"], counts["late_reply"], counts["queuing"]) == (7, 2, 9)
+    figures.end()
+    assert (figures.find("action_1").numbers()["inflight"], counts["received"]) == (0, 0)

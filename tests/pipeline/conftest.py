@@ -67,6 +67,10 @@ class Stored:
             messages.append(TestMessage(_BEGIN_US + self._count, self._count, topic, payload, clientid))
         store_batch(self._database, messages)
 
+    def times(self) -> list[int]:
+        """When the messages were received, in microseconds since the epoch."""
+        return [_BEGIN_US + number for number in range(1, self._count + 1)]
+
     def put_commits(self, topic: str, commits: int, size: int, clientid: str = "station") -> None:
         """Store commits of `size` messages whose payloads count up: {"n": 0}, {"n": 1}, ..."""
         for commit in range(commits):

@@ -1,9 +1,11 @@
 """One action of the action runner, over a real storage reader."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -28,9 +30,11 @@ ROWS = "$pipeline/http:web/one"
 
 
 @contextmanager
-def running(stored: "Stored", directory: Path, web: Webhook) -> Iterator[ActionWorker]:
+def running(
+    stored: "Stored", directory: Path, web: Webhook, clock_s: Callable[[], float] = time.time, **more: Any
+) -> Iterator[ActionWorker]:
     made = web_settings(directory, web.url, stored.endpoint)
-    worker = ActionWorker(made.actions[0], made, backoff=AT_ONCE)
+    worker = ActionWorker(replace(made.actions[0], **more), made, backoff=AT_ONCE, clock_s=clock_s)
     worker.start()
     try:
         yield worker
@@ -83,3 +87,49 @@ def test_letters_of_rows_that_are_not_utf8_or_gone(tmp_path: Path, is_text: bool
     letters = DeadLetters(tmp_path, "web", "owner")
     assert letters.keep(0, refused, [], 0.0) == 0  # retention was faster
     assert letters.keep(0, refused, [pa.RecordBatch.from_pydict(columns)], 0.0) == 1
+
+
+def test_rows_are_gathered_until_a_batch_is_full(stored: "Stored", tmp_path: Path) -> None:
+    stored.put(ROWS, [b"1"])
+    with webhook() as web, running(stored, tmp_path, web, batch_rows=2, batch_time_s=16.0) as worker:
+        wait_until((tmp_path / "checkpoint" / "web").exists, "it has begun")
+        stored.put(ROWS, [b"2"])
+        wait_until(lambda: len(bodies(web)) == 2, lambda: f"{worker.figures}")
+        wait_until(lambda: worker.figures.batches, lambda: f"{worker.figures}")
+        assert worker.figures.batches == 1
+    assert bodies(web) == [b"1", b"2"]
+
+
+def test_rows_that_waited_too_long_are_dropped_and_counted(stored: "Stored", tmp_path: Path) -> None:
+    stored.put(ROWS, [b"old"])
+    stored.put(ROWS, [b"young"])
+    times = stored.times()
+    now_us = times[-1] + 60_000_000
+
+    def slow(request: object) -> Answer:
+        nonlocal now_us
+        now_us += 1_000_000
+        return Answer()
+
+    with webhook() as web:
+        web.answer = slow
+        with running(stored, tmp_path, web, lambda: now_us / 1e6, row_age_max_s=60.0) as worker:
+            wait_until(lambda: worker.figures.batches, lambda: f"{worker.figures}")
+        figures = worker.figures
+    assert bodies(web) == [b"young"]
+    assert (figures.rows_expired, figures.rows_answered_late, figures.rows_written) == (1, 1, 1)
+
+
+def test_the_oldest_rows_are_dropped_where_too_many_bytes_wait(
+    stored: "Stored", tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [b"%02d" % number + b"x" * 1000 for number in range(50)]
+    for row in rows:
+        stored.put(ROWS, [row])
+    with webhook() as web, running(stored, tmp_path, web, waiting_bytes_max=20_000) as worker:
+        wait_until(lambda: worker.figures.batches, lambda: f"{worker.figures}")
+    figures = worker.figures
+    assert 0 < figures.rows_written < 40
+    assert figures.rows_crowded_out + figures.rows_written == len(rows)
+    assert bodies(web) == rows[-figures.rows_written :]
+    assert "are dropped: more than 20000 bytes waited" in caplog.text

@@ -11,13 +11,11 @@ from typing import Any, Final
 
 from heliograph.observe.rate import CountRate
 
-COUNTED: Final = ("matched", "success", "failed", "retried", "dropped.expired")
+_DROPPED: Final = ("dropped.expired", "dropped.queue_full")
+COUNTED: Final = ("matched", "success", "failed", "retried", "late_reply", *_DROPPED)
 
-# Counts of EMQX's for what does not happen here: rows wait in the storage, and only its retention drops them.
-_NEVER: Final = (
-    *("dropped.other", "dropped.queue_full", "dropped.resource_not_found"),
-    *("dropped.resource_stopped", "inflight", "late_reply", "received"),
-)
+# Counts of EMQX's for what does not happen here: rows wait in the storage while a target is away.
+_NEVER: Final = ("dropped.other", "dropped.resource_not_found", "dropped.resource_stopped", "received")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
 _NAME_LENGTH_MAX: Final = 80
 
@@ -38,6 +36,7 @@ class ActionFigures:
     is_starting_again: bool = False
     _failures: int = 0
     lag: int | None = None
+    under_way: int = 0
     rate: CountRate = field(default_factory=CountRate)
     _now: Counter[str] = field(default_factory=Counter)
     _before: Counter[str] = field(default_factory=Counter)
@@ -51,16 +50,19 @@ class ActionFigures:
             self.is_starting_again = False
         self._failures = failures
         written, refused = int(row["rows_written"]), int(row["rows_refused"])
-        retries = row.get("sink_figures", {}).get("retries", 0)
-        now = Counter(matched=written + refused, success=written, failed=refused, retried=int(retries))
-        now["dropped.expired"] = int(row.get("rows_lost") or 0)
+        retries = int(row.get("sink_figures", {}).get("retries", 0)) + int(row.get("restarts") or 0)
+        now = Counter(matched=written + refused, success=written, failed=refused, retried=retries)
+        now["late_reply"] = int(row.get("rows_answered_late") or 0)
+        now["dropped.expired"] = int(row.get("rows_lost") or 0) + int(row.get("rows_expired") or 0)
+        now["dropped.queue_full"] = int(row.get("rows_crowded_out") or 0)
+        self.under_way = int(row.get("rows_under_way") or 0)
         if any(now[name] < self._now[name] for name in COUNTED):  # another driver, or the query is new
             self._before.update(self._now)
         self._now = now
 
     def end(self) -> None:
         """The driver has ended, or has no such query any more."""
-        self.state, self.lag = "", None
+        self.state, self.lag, self.under_way = "", None, 0
 
     def start_again(self) -> None:
         """The driver is asked to start it again, if it failed."""
@@ -75,8 +77,9 @@ class ActionFigures:
 
     def numbers(self) -> dict[str, int]:
         counts = {name: self.count(name) for name in COUNTED}
-        counts["dropped"] = counts["dropped.expired"]
-        return {**counts, **dict.fromkeys(_NEVER, 0), "queuing": self.lag or 0, "queuing_bytes": 0}
+        counts["dropped"] = sum(counts[name] for name in _DROPPED)
+        waiting = {"inflight": self.under_way, "queuing": self.lag or 0, "queuing_bytes": 0}
+        return {**counts, **dict.fromkeys(_NEVER, 0), **waiting}
 
 
 class PipelineFigures:

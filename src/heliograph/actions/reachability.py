@@ -6,6 +6,7 @@ Who connects, and whether that is let in, only the pipeline finds out, and the t
 import asyncio
 import contextlib
 import os
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -77,7 +78,9 @@ class Reachability:
         if reach.looking is None or reach.looking.done():
             loop = asyncio.get_running_loop()
             reach.looking = loop.create_task(self._look(name, reach), name=f"connector-{name}")
-            reach.look_at_s = self._clock_s() + reach.settings.resource_opts.health_check_interval
+            watched = reach.settings.resource_opts
+            pause_s = watched.health_check_interval + random.uniform(0.0, watched.health_check_interval_jitter)
+            reach.look_at_s = self._clock_s() + pause_s
         return reach.looking
 
     async def _look(self, name: str, reach: _Reach) -> None:
@@ -98,8 +101,9 @@ class Reachability:
 async def unreachable_reason(connector: "ConnectorConfig", dialer: Dialer) -> str:
     """Why no server of a connector can be connected to; empty where one can, or where there is none."""
     problems = []
+    timeout_s = min(connector.resource_opts.start_timeout, connector.resource_opts.health_check_timeout)
     for host, port in connector.addresses():
-        problem = await _problem(dialer, host, port, connector.resource_opts.start_timeout)
+        problem = await _problem(dialer, host, port, timeout_s)
         if problem is None:
             return ""
         problems.append(f"{host}:{port}: {problem}")

@@ -44,4 +44,8 @@ def _section(action_id: str, connector: ConnectorConfig, action: ActionConfig) -
         "has_text_rows": takes_whole_row_as_text(action),
         "batch_rows": action.resource_opts.batch_size,
         "batch_bytes": _BATCH_BYTES,
+        "batch_time_s": action.resource_opts.batch_time,
+        "row_age_max_s": action.resource_opts.request_ttl,
+        "waiting_bytes_max": action.resource_opts.max_buffer_bytes,
+        "longest_pause_s": action.resource_opts.resume_interval,
     }

@@ -73,7 +73,7 @@ def _http(connector: HttpConnectorConfig, action: HttpAction) -> SinkSection:
         "headers": {name: of_row(text) for name, text in headers.items()} or None,
         "body": of_row(given.body) if given.body else WHOLE,
         "batch_rows": given.max_records,
-        "concurrency": min(connector.pool_size, REQUESTS_MAX),
+        "concurrency": min(connector.pool_size, action.resource_opts.inflight_window, REQUESTS_MAX),
         "timeout": _time(given.request_timeout),
         "retry": {"attempts": given.max_retries + 1},
         "ssl": _tls(connector.tls),
@@ -179,7 +179,7 @@ def _mqtt(connector: MqttConnectorConfig, action: MqttAction) -> SinkSection:
         "proto_ver": connector.proto_ver,
         "keepalive": _time(connector.keepalive),
         "bridge_mode": connector.bridge_mode or None,
-        "window": connector.max_inflight,
+        "window": min(connector.max_inflight, action.resource_opts.inflight_window),
         "ssl": _tls(connector.tls),
     }
 

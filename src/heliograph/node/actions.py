@@ -4,7 +4,9 @@ The pipeline and the action runner run actions; no broker loads them.
 """
 
 import asyncio
+import logging
 import tempfile
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
@@ -29,6 +31,7 @@ from heliograph.settings.secrets import SecretError
 if TYPE_CHECKING:
     from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 
+_log = logging.getLogger(__name__)
 
 _READ_S: Final = 1.0
 _FILE: Final = "probe.hocon"
@@ -118,6 +121,7 @@ class ActionsPart(Part):
         self._reachability = Reachability(_now_s, outbound)
         self._reading: asyncio.Task[None] | None = None
         self._read_at_s = self._look_at_s = 0.0
+        self._unheeded: Set[tuple[str, str]] = frozenset()
 
     async def start(self) -> None:
         for engine in self._engines.values():
@@ -154,6 +158,7 @@ class ActionsPart(Part):
         for name, engine in self._engines.items():
             engine.figures.keep({query_name(one) for one in self._actions if self._engine_of(one) == name})
         waiting = sorted(one for one in self._running & self._rules.keys() if self._engine_of(one) == SPARK)
+        self._tell_unheeded(waiting)
         if waiting and not config.pipeline.enable:
             text = (
                 f"the pipeline is off, and rows wait for it: set pipeline.enable = true, or no row reaches the "
@@ -165,6 +170,13 @@ class ActionsPart(Part):
             self._kernel.alarms.update(_OFF_ALARM, text, {"actions": waiting[:100]})
         else:
             self._kernel.alarms.deactivate(_OFF_ALARM)
+
+    def _tell_unheeded(self, of_spark: Sequence[str]) -> None:
+        """Say which settings of actions have no effect, once."""
+        found = {(one, name) for one in of_spark for name in self._actions[one].resource_opts.given_to_local_engine}
+        for action_id, name in sorted(found - self._unheeded):
+            _log.warning("%s: resource_opts.%s has no effect, as Spark runs the action", action_id, name)
+        self._unheeded = found
 
     async def _read(self) -> None:
         for engine in self._engines.values():

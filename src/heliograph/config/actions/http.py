@@ -57,10 +57,10 @@ class HttpConnectorConfig(ConnectorConfig):
     tls: ClientTls | None = optional_section(
         ClientTls, "TLS, where the URL begins with https.", name="ssl", has_switch=True
     )
-    connect_timeout: float = ignored(Duration(), 15.0)
-    pool_type: str = ignored(Choice("random", "hash"), "random")
-    enable_pipelining: int = ignored(Integer(1), 100)
-    max_inactive: float = ignored(Duration(), 10.0)
+    connect_timeout: float = ignored(Duration(), 15.0, "the `request_timeout` of an action holds for connecting too")
+    pool_type: str = ignored(Choice("random", "hash"), "random", "requests go over any connection that is idle")
+    enable_pipelining: int = ignored(Integer(1), 100, "a connection has one request under way")
+    max_inactive: float = ignored(Duration(), 10.0, "a connection that was idle for 30 seconds is made again")
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         parts = urlsplit(self.url)

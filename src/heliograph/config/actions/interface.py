@@ -58,28 +58,70 @@ class ResourceOpts:
     health_check_interval: float = setting(
         Duration(1.0, 3600.0), 15.0, "How often it is tried whether the target can be reached."
     )
+    health_check_interval_jitter: float = setting(
+        Duration(0.0, 3600.0), 0.0, "How much longer an interval may be, at random."
+    )
     start_timeout: float = setting(Duration(0.1, 300.0), 5.0, "How long one such try may take.")
-    health_check_timeout: float = ignored(Duration(), 60.0)
-    health_check_interval_jitter: float = ignored(Duration(), 0.0)
-    start_after_created: bool = ignored(Boolean(), True)
+    health_check_timeout: float = setting(Duration(0.1), 60.0, "Likewise; the shorter one counts.")
+    start_after_created: bool = ignored(Boolean(), True, "nothing is started, a server is looked at")
+
+
+_OF_CONNECTOR: Final = "its connector is looked at"
 
 
 @dataclass(frozen=True, slots=True)
-class ActionResourceOpts(ResourceOpts):
-    """How an action is watched, and how many rows go at a time."""
+class ActionResourceOpts:
+    """How rows wait for an action and go to it.
+
+    What waits may be dropped only where these settings say so, so the defaults of EMQX that drop are not those here.
+    """
 
     batch_size: int = setting(
         Integer(1, 1_000_000), 1000, "Rows that a statement or a transaction of a database takes at a time."
     )
-    batch_time: float = ignored(Duration(), 0.0)
-    worker_pool_size: int = ignored(Integer(1), 16)
-    query_mode: str = ignored(Choice("async", "sync"), "async")
-    request_ttl: float | None = ignored(Unless(Duration(), "infinity"), 45.0)
-    inflight_window: int = ignored(Integer(1), 100)
-    max_buffer_bytes: int = ignored(Size(1), 256 * 1024 * 1024)
-    resume_interval: float = ignored(Duration(), 15.0)
-    metrics_flush_interval: float = ignored(Duration(), 5.0)
+    batch_time: float = setting(
+        Duration(0.0, 3600.0),
+        0.0,
+        "How long rows are gathered while there are fewer than `batch_size`. Of the local engine; on Spark, "
+        "`pipeline.trigger` says it.",
+    )
+    request_ttl: float | None = setting(
+        Unless(Duration(0.001), "infinity"),
+        None,
+        "How long a row may wait; one that is older is dropped, and counted as `dropped.expired`. Of the local engine; "
+        "on Spark none is dropped. EMQX has `45s`.",
+    )
+    max_buffer_bytes: int | None = setting(
+        Unless(Size(1), "infinity"),
+        None,
+        "Bytes of rows that may wait, about; beyond, the oldest are dropped, and counted as `dropped.queue_full`. Of "
+        "the local engine; on Spark none are dropped. EMQX has `256MB`.",
+    )
+    inflight_window: int = setting(
+        Integer(1),
+        100,
+        "Requests of `http`, and messages of `mqtt`, that may be under way, below the connector's limit.",
+    )
+    resume_interval: float = setting(
+        Duration(0.1, 3600.0),
+        15.0,
+        "The longest pause before a batch that failed is tried again. Of the local engine.",
+    )
+    worker_pool_size: int = ignored(Integer(1), 16, "one worker keeps the order of rows")
+    query_mode: str = ignored(Choice("async", "sync"), "async", "a rule never waits for a target")
     buffer_mode: str = ignored(Choice("memory_only", "volatile_offload"), "memory_only")
+    metrics_flush_interval: float = ignored(Duration(), 5.0, "figures are those of the last half second")
+    health_check_interval: float = ignored(Duration(), 15.0, _OF_CONNECTOR)
+    health_check_interval_jitter: float = ignored(Duration(), 0.0, _OF_CONNECTOR)
+    health_check_timeout: float = ignored(Duration(), 60.0, _OF_CONNECTOR)
+    start_timeout: float = ignored(Duration(), 5.0, _OF_CONNECTOR)
+    start_after_created: bool = ignored(Boolean(), True, "an action starts with the rule that names it")
+
+    @property
+    def given_to_local_engine(self) -> tuple[str, ...]:
+        """Those settings that are given and that Spark does not heed."""
+        names = ("batch_time", "request_ttl", "max_buffer_bytes")
+        return tuple(name for name in names if getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,4 +157,4 @@ class ActionConfig:
     )
     description: str = setting(AnyText(), "", "What it is for, for people.")
     tags: tuple[str, ...] = list_setting(ListOf(Text()), (), "Words for people to find it by.")
-    resource_opts: ActionResourceOpts = section(ActionResourceOpts, "How it is watched.")
+    resource_opts: ActionResourceOpts = section(ActionResourceOpts, "How rows wait for it.")

@@ -26,6 +26,10 @@ class RunnerAction:
         has_text_rows: Whether the column of rows is text.
         batch_rows: Rows of a batch at most.
         batch_bytes: Bytes of a batch at most, about; a batch has one row at least.
+        batch_time_s: How long rows are gathered for a batch that is not full.
+        row_age_max_s: How old a row may be, or it is dropped; None where none is.
+        waiting_bytes_max: Bytes of rows that may wait, or the oldest are dropped; None where none are.
+        longest_pause_s: The longest pause after a failure.
     """
 
     query: str
@@ -34,6 +38,10 @@ class RunnerAction:
     has_text_rows: bool
     batch_rows: int
     batch_bytes: int
+    batch_time_s: float = 0.0
+    row_age_max_s: float | None = None
+    waiting_bytes_max: int | None = None
+    longest_pause_s: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -83,5 +91,5 @@ def _action(query: str, document: dict[str, Any], outbound: OutboundConfig) -> R
     if not isinstance(sink, RowSink):
         raise SinkError(f"only Spark writes {sink.target}: set actions.engine = auto")
     check_templates(sink)
-    more = {name: document[name] for name in ("topic", "has_text_rows", "batch_rows", "batch_bytes")}
+    more = {name: value for name, value in document.items() if name != "sink"}
     return RunnerAction(query=query, sink=sink, **more)

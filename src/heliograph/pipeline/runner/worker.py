@@ -4,6 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, ReadPlan, StorageClient
 from heliograph.pipeline.datasource.offsets import Offset, make_offset, more_lost
 from heliograph.pipeline.datasource.read_bounds import LATEST, parse_bound
 from heliograph.pipeline.errors import DatabaseAbsentError, DataLossError, PipelineError, sentence_of
@@ -29,12 +30,16 @@ from heliograph.processes.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 
-BACKOFF: Final = Backoff(first_s=1.0, longest_s=60.0)
+_FIRST_PAUSE_S: Final = 1.0
+# A batch that is gathered is looked at so often, to see whether it is full.
+_LOOKS_OF_GATHERING: Final = 8
+_LEAST_PAUSE_S: Final = 0.02
 # Commits wake it; this is for what was stored while its node could not say so.
 _LOOK_AGAIN_S: Final = 5.0
 _LOCK_AGAIN_S: Final = 0.25
 _LETTERS_MAX: Final = 10_000
 _PAYLOAD: Final = "payload"
+_RECEIVED_AT: Final = "received_at"
 
 
 class ActionWorker:
@@ -52,7 +57,7 @@ class ActionWorker:
         action: RunnerAction,
         settings: RunnerSettings,
         before: "Sequence[ActionWorker]" = (),
-        backoff: Backoff = BACKOFF,
+        backoff: Backoff | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
         self.action = action
@@ -61,7 +66,7 @@ class ActionWorker:
         )
         self._settings = settings
         self._before = before
-        self._backoff = backoff
+        self._backoff = backoff or Backoff(min(_FIRST_PAUSE_S, action.longest_pause_s), action.longest_pause_s)
         self._clock_s = clock_s
         self._selection = MessageSelection(DATABASE, (action.topic,))
         self._connection = KeptConnection()
@@ -144,6 +149,8 @@ class ActionWorker:
             self._place = ActionPlace(self._directory, action.topic, partial(self._start, client), is_sure=is_sure)
         place = self._place
         if place.begun is None:
+            if (crowded_out := self._crowded_out(client, place.reached)) is not None:
+                self._drop(place, *crowded_out)
             end = self._next_end(client, place.reached)
             if end is None:
                 return False
@@ -151,6 +158,16 @@ class ActionWorker:
         self._write(client, place)
         place.finish()
         return True
+
+    def _drop(self, place: ActionPlace, end: Offset, rows: int) -> None:
+        """Leave the oldest rows out, as a batch without any."""
+        place.begin(end)
+        place.finish()
+        self.figures.rows_crowded_out += rows
+        bytes_max = self.action.waiting_bytes_max
+        _log.warning(
+            "%s: the oldest %d rows are dropped: more than %d bytes waited", self.action.query, rows, bytes_max
+        )
 
     def _start(self, client: StorageClient) -> str:
         """Where it begins without a checkpoint, as that keeps it."""
@@ -165,10 +182,8 @@ class ActionWorker:
 
     def _next_end(self, client: StorageClient, reached: Offset) -> Offset | None:
         positions = reached["streams"]
-        limits = {"messages_max": self.action.batch_rows, "bytes_max": self.action.batch_bytes}
-        selection = self._selected(reached)
         try:
-            plan = client.plan(selection, positions, **limits)
+            plan = self._gathered(client, reached)
         except DatabaseAbsentError:
             if self._has_rows:
                 raise
@@ -181,11 +196,41 @@ class ActionWorker:
         end = make_offset({**kept, **plan.positions()}, reached.get("start"), more_lost(reached, lost))
         return end if plan.messages or lost else None
 
+    def _gathered(self, client: StorageClient, reached: Offset) -> ReadPlan:
+        """The next batch; one that is not full is waited for."""
+        action = self.action
+        until_s = time.monotonic() + action.batch_time_s
+        while True:
+            selection, positions = self._selected(reached), reached["streams"]
+            plan = client.plan(selection, positions, messages_max=action.batch_rows, bytes_max=action.batch_bytes)
+            left_s = until_s - time.monotonic()
+            is_full = plan.messages >= action.batch_rows or plan.messages_remaining > 0
+            if not plan.messages or is_full or left_s <= 0 or self._stopping:
+                return plan
+            step_s = max(action.batch_time_s / _LOOKS_OF_GATHERING, _LEAST_PAUSE_S)
+            if self._hurried.wait(min(left_s, step_s)) and not self._stopping:
+                self._hurried.clear()
+                return plan
+
+    def _crowded_out(self, client: StorageClient, reached: Offset) -> tuple[Offset, int] | None:
+        """Behind which of the oldest rows few enough bytes wait, and how many rows those are."""
+        bytes_max = self.action.waiting_bytes_max
+        if bytes_max is None:
+            return None
+        selection, positions = self._selected(reached), reached["streams"]
+        with suppress(DatabaseAbsentError):
+            waiting = sum(step.bytes for step in client.plan(selection, positions).streams.values())
+            if waiting > bytes_max:
+                plan = client.plan(selection, positions, bytes_max=waiting - bytes_max)
+                end = make_offset({**positions, **plan.positions()}, reached.get("start"), more_lost(reached, {}))
+                return end, plan.messages
+        return None
+
     def _write(self, client: StorageClient, place: ActionPlace) -> None:
         action, figures = self.action, self.figures
         assert place.begun is not None
         begin = time.monotonic()
-        payloads = list(self._payloads(client, place.reached, place.begun))
+        payloads, times = self._payloads(client, place.reached, place.begun)
         refusals = RefusedRows(action.query, self._directory, place.batch, _LETTERS_MAX)
         batch = MicroBatch(
             action.query,
@@ -199,7 +244,13 @@ class ActionWorker:
         )
         if payloads:
             rows = LocalRows(payloads, action.sink, is_text=action.has_text_rows)
-            figures.sink_figures.update(action.sink.write(rows, batch).figures)
+            figures.rows_under_way = len(payloads)
+            try:
+                figures.sink_figures.update(action.sink.write(rows, batch).figures)
+            finally:
+                figures.rows_under_way = 0
+            if (oldest_us := self._oldest_us()) is not None:
+                figures.rows_answered_late += sum(time_us < oldest_us for time_us in times)
         if refusals.kept:
             letters = DeadLetters(self._settings.output, action.query, place.owner)
             messages = self._messages(client, place.reached, place.begun, None)
@@ -212,9 +263,25 @@ class ActionWorker:
         figures.rows_written += len(payloads) - refusals.count
         figures.lag = max(0, (figures.lag or 0) - len(payloads))
 
-    def _payloads(self, client: StorageClient, start: Offset, end: Offset) -> Iterator[bytes]:
-        for chunk in self._messages(client, start, end, [_PAYLOAD]):
-            yield from chunk.column(_PAYLOAD).to_pylist()
+    def _payloads(self, client: StorageClient, start: Offset, end: Offset) -> tuple[list[bytes], list[int]]:
+        """The rows between two offsets without those that are too old, and their times where rows become too old."""
+        oldest_us = self._oldest_us()
+        if oldest_us is None:
+            chunks = self._messages(client, start, end, [_PAYLOAD])
+            return [payload for chunk in chunks for payload in chunk.column(_PAYLOAD).to_pylist()], []
+        payloads: list[bytes] = []
+        times: list[int] = []
+        for chunk in self._messages(client, start, end, [_PAYLOAD, _RECEIVED_AT]):
+            payloads += chunk.column(_PAYLOAD).to_pylist()
+            times += chunk.column(_RECEIVED_AT).cast(pa.int64()).to_pylist()
+        young = [index for index, time_us in enumerate(times) if time_us >= oldest_us]
+        self.figures.rows_expired += len(times) - len(young)
+        return [payloads[index] for index in young], [times[index] for index in young]
+
+    def _oldest_us(self) -> int | None:
+        """The earliest time that a row may have now, in microseconds since the epoch; None for any."""
+        age_max_s = self.action.row_age_max_s
+        return None if age_max_s is None else round((self._clock_s() - age_max_s) * 1_000_000)
 
     def _messages(
         self, client: StorageClient, start: Offset, end: Offset, columns: "list[str] | None"

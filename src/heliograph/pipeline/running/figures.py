@@ -34,6 +34,10 @@ class QueryFigures:
         rows_total: Rows that the target holds, where the sink knows.
         rows_late: Rows that came later than the watermark allows and were left out, as Spark counts them.
         rows_lost: Rows at least that retention removed before they were at the target; of actions without Spark.
+        rows_expired: Rows that were dropped for their age; of actions without Spark, as the next three.
+        rows_crowded_out: Rows that were dropped since too many bytes waited.
+        rows_under_way: Rows of the batch that is being written.
+        rows_answered_late: Rows that had become too old when the target had them.
         lag: Messages of its topics stored and not read yet; None when it could not be asked.
         behind_s: How long the oldest of them has been stored; None where that is not known.
         failures_in_row: How often it failed since it last worked.
@@ -54,6 +58,10 @@ class QueryFigures:
     rows_total: int | None = None
     rows_late: int = 0
     rows_lost: int = 0
+    rows_expired: int = 0
+    rows_crowded_out: int = 0
+    rows_under_way: int = 0
+    rows_answered_late: int = 0
     late_kept: int = 0
     dead_letters: int = 0
     batch_ms: int = 0
