@@ -23,7 +23,8 @@ def service(admin: Dashboard, managed: ManagedNode) -> Iterator[Webhook]:
         yield started
     admin.leave()
     managed.api.delete("/rules/to_web")
-    managed.api.delete("/connectors/http:web", params={"also_delete_dep_actions": True})
+    for name in ("web", "spare"):
+        managed.api.delete(f"/connectors/http:{name}", params={"also_delete_dep_actions": True})
 
 
 def test_a_connector_and_an_action_are_tested_made_and_deleted_by_name(
@@ -47,8 +48,7 @@ def test_a_connector_and_an_action_are_tested_made_and_deleted_by_name(
     page.get_by_role("button", name="Make the connector").click()
     expect(page.get_by_role("heading", name="Connector http:web")).to_be_focused()
     _save_behind_another(admin, managed, page)
-    _make_action(admin, page)
-    managed.api.post("/rules", json={"id": "to_web", "sql": 'SELECT * FROM "w/#"', "actions": ["http:hook"]})
+    _make_action(admin, managed, service, page)
     _follow_the_data(admin, managed, page)
     _delete_both(admin, managed, page)
 
@@ -68,13 +68,45 @@ def _save_behind_another(admin: Dashboard, managed: ManagedNode, page: Page) -> 
     assert managed.api.get("/connectors/http:web").json()["url"] == ours
 
 
-def _make_action(admin: Dashboard, page: Page) -> None:
+def _make_action(admin: Dashboard, managed: ManagedNode, service: Webhook, page: Page) -> None:
+    """In three steps, with another connector, columns of a new rule, a row, and a name that is refused first."""
     admin.open("actions").page.get_by_role("link", name="New action").click()
-    page.get_by_label("Name", exact=True).fill("hook")
+    name, make = page.get_by_label("Name", exact=True).first, page.get_by_role("button", name="Make the action")
+    name.fill("a hook")
+    page.get_by_text("A new connector of type http").click()
+    page.get_by_label("Name", exact=True).last.fill("spare")
+    page.get_by_label("url", exact=True).fill(service.url)
+    page.get_by_role("button", name="Make the connector").click()
+    expect(page.get_by_label("Connector", exact=True)).to_have_value("spare")
     page.get_by_label("Connector", exact=True).select_option("web")
-    page.get_by_label("path", exact=True).fill("/rows/${clientid}")
-    page.get_by_role("button", name="Make the action").click()
+    admin.check_access()
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_role("heading", name="Parameters")).to_be_focused()
+    page.get_by_label("Rows of").select_option("new")
+    page.get_by_label("Id", exact=True).fill("to_web")
+    page.get_by_label("SQL").fill('SELECT payload.msg AS words, clientid FROM "w/#"')
+    path = page.get_by_label("path", exact=True)
+    path.fill("/rows/")
+    page.get_by_role("button", name="Put ${clientid} into the field").click()
+    expect(path).to_have_value("/rows/${clientid}")
+    admin.check_access()
+    admin.check_width()
+    page.get_by_role("button", name="Next").click()
+    page.get_by_role("button", name="A row of the rule's sample message").click()
+    sent = page.get_by_role("region", name="What the templates make of it")
+    expect(sent).to_contain_text("/rows/rule-test")
+    page.get_by_role("button", name="Test").click()
+    expect(page.get_by_text("The test succeeded")).to_be_visible()
+    admin.check_access()
+    admin.check_phone()
+    make.click()
+    expect(name).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_text('"a hook" is no valid name')).to_be_visible()
+    name.fill("hook")
+    page.get_by_role("button", name="3. A row, and the rule").click()
+    make.click()
     expect(page.get_by_role("heading", name="Action http:hook")).to_be_focused()
+    assert managed.api.get("/rules/to_web").json()["actions"] == ["http:hook"]
     expect(page.get_by_label("path", exact=True)).to_have_value("/rows/${clientid}")
     expect(page.get_by_role("region").or_(page.locator(".number")).filter(has_text="Written").first).to_be_visible()
     admin.check_access()
@@ -84,7 +116,7 @@ def _follow_the_data(admin: Dashboard, managed: ManagedNode, page: Page) -> None
     """From the topic to the target, by the keyboard; what fails says so, and leaves the picture when it works."""
     admin.open("data_flow")
     for name in ("Topic w/#", "Rule to_web", "Action hook", "Connector web", "Target 127.0.0.1"):
-        expect(page.get_by_role("link", name=name)).to_be_visible()
+        expect(page.get_by_role("link", name=name).first).to_be_visible()
     action = page.get_by_role("link", name="Action hook")
     expect(action).to_contain_text("disconnected")  # this node runs no pipeline
     admin.check_access()

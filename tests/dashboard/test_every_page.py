@@ -38,7 +38,7 @@ PAGES = {
     "connectors": ("Connectors", "There is no connector yet."),
     "connector": ("New connector", "Make the connector"),
     "actions": ("Actions", "There is no action yet."),
-    "action": ("New action", "Make the action"),
+    "action": ("New action", "Type and target"),
     "pipeline": ("Pipeline", "pipeline"),
     "schemas": ("Schemas", "There is no schema yet."),
     "schema": ("New schema", "Make the schema"),

@@ -10,7 +10,9 @@ import { api, path } from "../kernel/api.js";
 import { Form } from "./schema/form.js";
 import { SchemaNode } from "./schema/node.js";
 
-export { differences, dotted, isSame, namesOf, problemsOf, valueAt, withChanges, withValue } from "./schema/values.js";
+export {
+  differences, dotted, isSame, namedProblems, namesOf, problemsOf, valueAt, withChanges, withValue,
+} from "./schema/values.js";
 export { resolved, schemaAt, tagsOf, variantOf } from "./schema/kinds.js";
 
 /** @type {Promise<import("./schema/kinds.js").Schema> | null} */

@@ -39,7 +39,7 @@ export const EngineCard = ({ explained, actions }) => html`
 const rowsGo = (actions) => {
   const targets = actions.filter((action) => typeof action === "string" || kindOf(action) === "pipeline")
     .map((action) => (typeof action === "string" ? action : everywhere.engine.pipeline));
-  return targets.length ? texts.toSpark([...new Set(targets)]) : texts.inBroker;
+  return targets.length ? texts.stored([...new Set(targets)]) : texts.inBroker;
 };
 
 /** @param {Explained} explained */

@@ -67,7 +67,7 @@ const firstOf = (event, name, sample) => {
  * What was typed as columns: numbers and objects where the samples are some.
  * @param {RuleEvent} event @param {Record<string, string>} typed
  */
-const contextOf = (event, typed) => {
+export const contextOf = (event, typed) => {
   /** @type {Record<string, unknown>} */
   const context = { event_type: event.event.replace("$events/", "") };
   for (const [name, [sample]] of Object.entries(event.test_columns)) {

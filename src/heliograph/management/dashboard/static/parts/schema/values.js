@@ -90,10 +90,25 @@ export const problemsOf = (error, prefix = []) => {
   const fields = Object.create(null);
   const rest = String(error?.status ? error.message : "").split("\n").filter((line) => {
     const { path, text } = problemIn(line);
+    if (/^\s/.test(line) && Object.keys(fields).length) return false; // the place in a text, which the field shows
     const names = path === "" ? null : namesOf(path);
     if (!names || !prefix.every((name, at) => name === "*" || name === names[at])) return true;
     fields[dotted(names.slice(prefix.length))] = text;
     return false;
   });
   return { fields, rest: rest.join("\n") };
+};
+
+/**
+ * The same of something new that has a name: what is wrong with the name stands at `name`.
+ * @param {import("../../kernel/resource.js").Failure | null} error
+ * @param {string[]} place What paths begin with.
+ * @param {string} name
+ */
+export const namedProblems = (error, place, name) => {
+  const found = problemsOf(error, [...place, "*"]);
+  const at = found.rest.indexOf(`${JSON.stringify(name)} is no valid name`);
+  const { rest } = found;
+  if (rest === "" || (at < 0 && error?.code !== "ALREADY_EXISTS")) return found;
+  return { fields: Object.assign(found.fields, { name: rest.slice(Math.max(0, at)) }), rest: "" };
 };

@@ -57,8 +57,8 @@ export default {
     add: "New action",
     make: "Make the action",
     none:
-      "There is no action yet. An action says what the pipeline does with the rows of the rules that name it, such " +
-      "as writing them to a table.",
+      "There is no action yet. An action brings the rows of the rules that name it to a server or a place, such as " +
+      "a web service or a table.",
     removeTitle: "Delete an action",
     removeText: () => "No rule uses it.",
     removeUsed: (/** @type {string[]} */ rules) => `It is taken out of the rules that use it: ${rules.join(", ")}.`,

@@ -56,10 +56,10 @@ export default {
     unknown: (/** @type {string[]} */ names) =>
       `There is no function ${names.join(", ")}: every row that calls it fails.`,
     rows: "Its rows",
-    toSpark: (/** @type {string[]} */ names) =>
-      `The broker stores them in the commit of their message, and Spark brings them to ${names.join(", ")}.`,
+    stored: (/** @type {string[]} */ names) =>
+      `The broker stores them in the commit of their message; from there they are brought to ${names.join(", ")}.`,
     pipeline: "what reads $pipeline/ID",
-    inBroker: "The broker itself carries out its actions; Spark has no part in it.",
+    inBroker: "The broker itself carries out its actions.",
     spark: "On Spark",
     native: "Over stored messages: all of it is Spark SQL, nothing runs in Python.",
     udf:
