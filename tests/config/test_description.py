@@ -31,8 +31,8 @@ def test_every_default_in_the_reference_can_be_written_in_a_file(tmp_path: Path)
         if row.startswith("| `"):
             cells = row.split(" | ")
             setting = cells[0].removeprefix("| ").strip("`").replace("NAME", "default")
-            # Those of zones are as elsewhere, and a list is empty by default; a connector or action has no default.
-            if not setting.endswith(".*") and not re.search(r"\.N[.\[]|^(connectors|actions)\.", setting):
+            # Those of zones are as elsewhere, and a list is empty by default; a connector has no default.
+            if not setting.endswith(".*") and not re.search(r"\.N[.\[]|^(connectors|actions|sources)\.", setting):
                 lines.append(f"{setting} = {cells[1].strip('`')}")
     assert len(lines) > 30
     path = tmp_path / "defaults.conf"

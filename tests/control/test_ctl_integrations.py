@@ -70,6 +70,21 @@ async def test_a_connector_and_its_action_from_their_creation_to_their_end(
     assert "disconnected" in await ctl("actions", "restart", "http:tell", code=1)
     await ctl("actions", "enable", "http:tell")
 
+    await ctl("connectors", "create", "mqtt:far", 'server = "127.0.0.1:1"')
+    plant = 'connector = far, enable = false, parameters.topic = "a/#", local.topic = "b/${topic}"'
+    await ctl("sources", "create", "mqtt:plant", plant)
+    assert cells(await ctl("sources", "list"))[:4] == ["mqtt:plant", "no", "disconnected", "far"]
+    assert json.loads(await ctl("sources", "show", "mqtt:plant", "--json"))["settings"]["local"] == {
+        "topic": "b/${topic}"
+    }
+    assert json.loads(await ctl("sources", "metrics", "mqtt:plant", "--json"))["received"] == 0
+    assert "counts from zero" in await ctl("sources", "reset", "mqtt:plant")
+    assert "mqtt" in (await ctl("sources", "types")).splitlines()
+    assert "cannot connect" in await ctl("sources", "test", "mqtt:plant", code=1)
+    assert "[in_use]" in await ctl("connectors", "delete", "mqtt:far", code=1)
+    await ctl("connectors", "delete", "mqtt:far", "--with-dependents")
+    assert len((await ctl("sources", "list")).splitlines()) == 1
+
     assert "[in_use]" in await ctl("connectors", "delete", "http:web", code=1)
     await ctl("connectors", "delete", "http:web", "--with-dependents")
     assert len((await ctl("actions", "list")).splitlines()) == 1

@@ -48,6 +48,7 @@ NAMES = [
         "reader",
         "pipeline",
         "action_runner",
+        "sources",
         "actions",
         "management",
         "peaks",

@@ -1,7 +1,7 @@
 """What a client says and hears on one connection, without I/O: bytes in, bytes and messages out.
 
-A conversation is owned by its connection, and ends with it. It acknowledges what it receives by itself, and holds
-messages back while as many are under way as the broker takes at once.
+A conversation is owned by its connection, and ends with it. It acknowledges what it receives by itself, unless its
+owner does so later, and holds messages back while as many are under way as the broker takes at once.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ class ReceivedMessage:
 
     Attributes:
         topic: Its topic, also where an alias stood for it.
+        bytes_left_out: Of a packet that was too large: bytes that were not kept. It has no properties and no payload.
     """
 
-    def __init__(self, topic: str, packet: p.Publish, properties: Properties) -> None:
+    def __init__(self, topic: str, packet: p.Publish, properties: Properties, bytes_left_out: int = 0) -> None:
         self.topic = topic
         self.packet = packet
         self.properties = properties
+        self.bytes_left_out = bytes_left_out
 
 
 class BrokerAnswer:
@@ -55,13 +57,23 @@ class ClientConversation:
 
     Args:
         log: Called with a line for each packet.
+        received_qos2: Identifiers of messages of QoS 2 that a session before this connection acknowledged, and that the
+            broker has yet to release. Without it, messages are acknowledged as they come; with it, by `acknowledge`.
+        packet_bytes_max: Of a larger PUBLISH only the topic is kept, and another packet breaks the protocol; 0 for no
+            limit.
 
     Attributes:
         connack: The broker's answer, once it is there and accepts.
         pings_unanswered: PINGREQ packets without their answer.
     """
 
-    def __init__(self, connect: p.Connect, log: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        connect: p.Connect,
+        log: Callable[[str], None] | None = None,
+        received_qos2: set[int] | None = None,
+        packet_bytes_max: int = 0,
+    ) -> None:
         self.connack: p.Connack | None = None
         self.farewell: p.Disconnect | None = None
         self.messages: deque[ReceivedMessage] = deque()
@@ -75,7 +87,10 @@ class ClientConversation:
         self._asked: dict[int, int] = {}  # what kind of packet has an identifier
         self._under_way = 0  # of those, PUBLISH packets that were sent
         self._held_back: deque[bytes] = deque()
-        self._received_qos2: set[int] = set()
+        self._received_qos2: set[int] = set() if received_qos2 is None else received_qos2
+        self._acknowledges = received_qos2 is None
+        self._packet_bytes_max = packet_bytes_max
+        self._left_out = 0  # bytes still to come of a packet that is too large
         self._aliases: dict[int, str] = {}
         self._send(connect)
 
@@ -150,16 +165,61 @@ class ClientConversation:
             DeniedError: It refuses the connection.
             ProtocolError: It breaks the protocol.
         """
+        if self._left_out:
+            skipped = min(self._left_out, len(data))
+            self._left_out -= skipped
+            data = data[skipped:]
         data = self._rest + data
         at, end = 0, len(data)
         while at < end:
             length, body = remaining_length(data, at + 1, end)
-            if length < 0 or body + length > end:
+            if length < 0:
+                break
+            if self._packet_bytes_max and body + length - at > self._packet_bytes_max:
+                taken = self._begin_large(data, at, body, length)
+                if taken == 0:
+                    break
+                at += taken
+                continue
+            if body + length > end:
                 break
             stop = body + length
             self._on_packet(decode_packet(data, at, body, stop, self._version))
             at = stop
         self._rest = data[at:]
+
+    def acknowledge(self, message: ReceivedMessage) -> None:
+        """Tell the broker that a message of QoS 1 or 2 has arrived for good; once for each."""
+        packet_id = int(message.packet.packet_id)
+        if message.packet.qos == 1:
+            self._out.append(encode_ack(p.PUBACK, packet_id, rc.SUCCESS, self._version))
+        elif message.packet.qos == 2:
+            self._received_qos2.add(packet_id)
+            self._out.append(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version))
+
+    def _begin_large(self, data: bytes, at: int, body: int, length: int) -> int:
+        """Take the topic of a packet that is too large; the bytes of it that are here, 0 if the topic is not yet."""
+        if data[at] >> 4 != p.PUBLISH:
+            raise ProtocolError(f"the broker sent {p.NAMES[data[at] >> 4]} of {length} bytes")
+        qos = data[at] >> 1 & 3
+        topic_at = body + 2
+        topic_end = topic_at + int.from_bytes(data[body:topic_at], "big")
+        end = topic_end + (2 if qos else 0)
+        if len(data) < max(topic_at, end):
+            return 0
+        if end > body + length or qos == 3:
+            raise ProtocolError("the broker sent a malformed PUBLISH")
+        packet_id = int.from_bytes(data[topic_end:end], "big")
+        topic, here = data[topic_at:topic_end], min(len(data), body + length)
+        self._left_out = body + length - here
+        head = data[at:end]
+        retain, dup = bool(data[at] & 1), bool(data[at] & 8)
+        publish = p.Publish(head, self._version, qos, retain, dup, topic, packet_id, len(head), len(head))
+        if qos == 2 and packet_id in self._received_qos2:
+            self._out.append(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version))
+        else:
+            self.messages.append(ReceivedMessage(topic.decode(), publish, Properties(), body + length - end))
+        return here - at
 
     def _on_packet(self, packet: p.Packet) -> None:
         self._tell("received", p.NAMES[packet.kind])
@@ -193,14 +253,13 @@ class ClientConversation:
             self._aliases[alias] = topic
         if not topic:
             raise ProtocolError(f"the broker sent a message without a topic (alias {alias})")
-        if packet.qos == 1:
-            self._out.append(encode_ack(p.PUBACK, packet_id, rc.SUCCESS, self._version))
-        elif packet.qos == 2:
+        if packet.qos == 2 and packet_id in self._received_qos2:  # sent again
             self._out.append(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version))
-            if packet_id in self._received_qos2:
-                return  # sent again
-            self._received_qos2.add(packet_id)
-        self.messages.append(ReceivedMessage(topic, packet, properties))
+            return
+        message = ReceivedMessage(topic, packet, properties)
+        self.messages.append(message)
+        if self._acknowledges:
+            self.acknowledge(message)
 
     def _on_ack(self, ack: p.Ack) -> None:
         if ack.kind == p.PUBREL:

@@ -30,7 +30,6 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "plugins": _NONE,
     "psk_authentication": "EMQX's, and there is none here: use certificates or passwords (docs/listeners.md)",
     "rpc": "EMQX's; a node is alone here: delete it",
-    "sources": "EMQX's sources of connectors are not there: let the other broker or a program publish to this node",
     "stats": _NONE,
     "telemetry": "EMQX's reports to its maker; nothing is reported here: delete it",
     "broker.routing": _NONE,
@@ -94,7 +93,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 _LOSSES: Final = frozenset(
     (
         *("bridges", "crl_cache", "exhook", "file_transfer", "gateway", "limiter", "listeners.quic", "plugins"),
-        *("log.console_handler", "log.file_handlers", "mqtt.keepalive_backoff", "psk_authentication", "sources"),
+        *("log.console_handler", "log.file_handlers", "mqtt.keepalive_backoff", "psk_authentication"),
         *("listeners.*.*.ssl_options.managed_certs", "listeners.*.*.ssl_options.ocsp"),
         *("listeners.*.*.ssl_options.partial_chain", "listeners.*.*.ssl_options.verify_peer_ext_key_usage"),
     )

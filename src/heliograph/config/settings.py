@@ -43,6 +43,7 @@ from heliograph.config.services import (
     RewriteRule,
     SysTopics,
 )
+from heliograph.config.sources.roots import MessageSources
 from heliograph.config.storage import DurableSessionsConfig, DurableStorageConfig, SharedGroupsConfig
 from heliograph.settings.fields import How, overlays, section, section_list, setting, variants
 from heliograph.settings.kinds import AnyText, Duration, Integer, Text, Unless
@@ -184,11 +185,14 @@ class Config:
         OutboundConfig, "Servers that the node and its processes may connect to.", how=How.LIVE
     )
     connectors: ConnectorSettings = section(
-        ConnectorSettings, "Servers and places to which actions bring the rows of rules.", how=How.LIVE
+        ConnectorSettings,
+        "Servers and places to which actions bring the rows of rules, and from which sources take messages.",
+        how=How.LIVE,
     )
     actions: ActionSettings = section(
         ActionSettings, "What the pipeline does with the rows of the rules that name it.", how=How.LIVE
     )
+    sources: MessageSources = section(MessageSources, "Messages that come in from elsewhere.", how=How.LIVE)
     flapping_detect: FlappingDetect = section(
         FlappingDetect, "Clients that connect and disconnect all the time.", how=How.LIVE
     )

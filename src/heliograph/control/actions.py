@@ -9,9 +9,10 @@ from heliograph.config.actions.roots import all_actions, all_connectors
 from heliograph.config.layers import node_at
 from heliograph.config.outbound_targets import group_faults
 from heliograph.config.settings import Config
+from heliograph.config.sources.roots import all_sources
 from heliograph.config_changes.groups import NamedGroups, group_in
 from heliograph.config_changes.manager import ConfigManager
-from heliograph.control.configured import ACTIONS, CONNECTORS, RULES, ConfiguredGroups, Resource
+from heliograph.control.configured import ACTIONS, CONNECTORS, MESSAGE_SOURCES, RULES, ConfiguredGroups, Resource
 from heliograph.control.proto_v1 import actions as proto
 from heliograph.control.proto_v1 import groups as groups_proto
 from heliograph.control.slices import in_slices
@@ -28,7 +29,7 @@ from heliograph.settings.reading import read_group
 if TYPE_CHECKING:
     from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 
-RowT = TypeVar("RowT", proto.ConnectorRow, proto.ActionRow)
+RowT = TypeVar("RowT", proto.ConnectorRow, proto.ActionRow, proto.SourceRow)
 
 _NOTHING: Final = Node({}, SourcePosition("<change>"))
 
@@ -84,10 +85,11 @@ def methods(actions: AskedActions, manager: ConfigManager | None) -> list[Method
         ConfiguredConnectors(manager, CONNECTORS, actions),
         ConfiguredActions(manager, ACTIONS, actions),
     )
-    return [*asked, *_changes(proto.CONNECTORS, connectors), *_changes(proto.ACTIONS, changed)]
+    return [*asked, *changes_of(proto.CONNECTORS, connectors), *changes_of(proto.ACTIONS, changed)]
 
 
-def _changes(asks: proto.IntegrationAsks[RowT], one: "ConfiguredConnectors | ConfiguredActions") -> list[Method]:
+def changes_of(asks: proto.IntegrationAsks[RowT], one: "ConfiguredIntegrations") -> list[Method]:
+    """What shows the settings of one kind, tries and changes them."""
     return [*one.methods(asks), asks.show.by(one.shown), asks.switch.by(one.switch), asks.probe.by(one.probe)]
 
 
@@ -96,17 +98,21 @@ class ActionsAnswers:
         self._asked = actions
 
     def connectors(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.ConnectorRow]]:
-        """All connectors with the actions that use them."""
+        """All connectors with the actions and sources that use them."""
         config = self._asked.config
-        users: dict[str, list[str]] = {}
+        actions: dict[str, list[str]] = {}
+        sources: dict[str, list[str]] = {}
         for kind, name, action in all_actions(config.actions):
-            users.setdefault(f"{kind}:{action.connector}", []).append(name)
-        return in_slices(
-            proto.ConnectorRow(
-                kind, name, one.enable, *self._asked.connector_state(f"{kind}:{name}"), users.get(f"{kind}:{name}", [])
-            )
-            for kind, name, one in all_connectors(config.connectors)
-        )
+            actions.setdefault(f"{kind}:{action.connector}", []).append(name)
+        for kind, name, source in all_sources(config.sources):
+            sources.setdefault(f"{kind}:{source.connector_name}", []).append(name)
+
+        def row(kind: str, name: str, is_enabled: bool) -> proto.ConnectorRow:
+            one = f"{kind}:{name}"
+            state = self._asked.connector_state(one)
+            return proto.ConnectorRow(kind, name, is_enabled, *state, actions.get(one, []), sources.get(one, []))
+
+        return in_slices(row(kind, name, one.enable) for kind, name, one in all_connectors(config.connectors))
 
     def actions(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.ActionRow]]:
         """All actions with their counts."""
@@ -114,25 +120,25 @@ class ActionsAnswers:
 
     async def start_connector(self, args: groups_proto.NamedGroup, call: Call) -> proto.ConnectorRow:
         """Connect now."""
-        _settings(self._asked.config, CONNECTORS, args.name)
+        settings_in(self._asked.config, CONNECTORS, args.name)
         await self._asked.try_again(args.name)
-        _settings(self._asked.config, CONNECTORS, args.name)  # it may have been deleted meanwhile
+        settings_in(self._asked.config, CONNECTORS, args.name)  # it may have been deleted meanwhile
         rows = (row for part in self.connectors(NoArgs(), call) for row in part)
         return next(row for row in rows if f"{row.type}:{row.name}" == args.name)
 
     async def start_action(self, args: groups_proto.NamedGroup, call: Call) -> proto.ActionRow:
         """Connect now, and start in the pipeline what waits after a failure."""
-        kind, action = _settings(self._asked.config, ACTIONS, args.name)
+        kind, action = settings_in(self._asked.config, ACTIONS, args.name)
         await self._asked.try_again(f"{kind}:{action.connector}")
         return self._named(args.name)  # it may have been deleted meanwhile
 
     def reset(self, args: groups_proto.NamedGroup, call: Call) -> proto.ActionRow:
-        _settings(self._asked.config, ACTIONS, args.name)
+        settings_in(self._asked.config, ACTIONS, args.name)
         self._asked.reset(args.name)
         return self._named(args.name)
 
     def _named(self, name: str) -> proto.ActionRow:
-        kind, action = _settings(self._asked.config, ACTIONS, name)
+        kind, action = settings_in(self._asked.config, ACTIONS, name)
         return self._row(kind, name.partition(":")[2], action)
 
     def _row(self, kind: str, name: str, action: "ActionConfig") -> proto.ActionRow:
@@ -142,35 +148,32 @@ class ActionsAnswers:
         return proto.ActionRow(kind, name, action.connector, action.enable, *state, rules, counts, rates)
 
 
-class _Integrations(ConfiguredGroups):
-    """What connectors and actions share."""
+class HasConfig(Protocol):
+    """What has the configuration that holds."""
 
-    def __init__(self, manager: ConfigManager, resource: Resource, actions: AskedActions) -> None:
+    @property
+    def config(self) -> Config: ...
+
+
+class ConfiguredIntegrations(ConfiguredGroups):
+    """What connectors, actions and sources share."""
+
+    def __init__(self, manager: ConfigManager, resource: Resource, holder: HasConfig) -> None:
         super().__init__(manager, resource)
-        self._asked = actions
+        self._holder = holder
 
     async def probe(self, args: groups_proto.GroupSettings, call: Call) -> groups_proto.NamedGroup:
         """Look whether the target can be reached; nothing is changed, and nothing written there."""
         settings = await asyncio.to_thread(self._read, args)
-        for path, fault in group_faults(OutboundPolicy(self._asked.config.outbound), settings):
+        for path, fault in group_faults(OutboundPolicy(self._holder.config.outbound), settings):
             raise RpcError(BAD_ARGUMENTS, f"{args.name}: {'.'.join(path)} {fault}")
         if problem := await self._problem(args.name.partition(":")[0], settings):
             raise RpcError("action_test_failed", problem)
         return groups_proto.NamedGroup(args.name)
 
     async def _problem(self, kind: str, settings: Any) -> str:
+        """Why what these settings name cannot be used; empty where it can."""
         raise NotImplementedError
-
-    async def _rules_without(self, actions: Sequence[str]) -> list[tuple[str, str]]:
-        """What takes actions out of the rules that name them."""
-        groups = await self._groups(RULES.path)
-        changed = []
-        rules = {rule for action in actions for rule in self._asked.rules_of(action)}
-        for rule in sorted(rules.intersection(groups.names)):
-            named = groups.plain(rule).get("actions", [])
-            kept = [one for one in (named if isinstance(named, list) else [named]) if _name_in(one) not in actions]
-            changed.append((".".join((*RULES.path, key_text(rule), "actions")), json.dumps(kept, ensure_ascii=False)))
-        return changed
 
     def _read(self, args: groups_proto.GroupSettings) -> Any:
         """Settings that were given to be tried, in which stars are the secrets of the one of that name."""
@@ -196,7 +199,26 @@ class _Integrations(ConfiguredGroups):
         return settings
 
 
-class ConfiguredConnectors(_Integrations):
+class _OfActions(ConfiguredIntegrations):
+    """What connectors and actions share: rules name actions."""
+
+    def __init__(self, manager: ConfigManager, resource: Resource, actions: AskedActions) -> None:
+        super().__init__(manager, resource, actions)
+        self._asked = actions
+
+    async def _rules_without(self, actions: Sequence[str]) -> list[tuple[str, str]]:
+        """What takes actions out of the rules that name them."""
+        groups = await self._groups(RULES.path)
+        changed = []
+        rules = {rule for action in actions for rule in self._asked.rules_of(action)}
+        for rule in sorted(rules.intersection(groups.names)):
+            named = groups.plain(rule).get("actions", [])
+            kept = [one for one in (named if isinstance(named, list) else [named]) if _name_in(one) not in actions]
+            changed.append((".".join((*RULES.path, key_text(rule), "actions")), json.dumps(kept, ensure_ascii=False)))
+        return changed
+
+
+class ConfiguredConnectors(_OfActions):
     """Changes connectors; owned by the control socket."""
 
     async def put(self, args: groups_proto.GroupSettings, call: Call) -> groups_proto.GroupChanged:
@@ -206,13 +228,16 @@ class ConfiguredConnectors(_Integrations):
         return changed
 
     def _dependents(self, name: str) -> Mapping[str, list[str]]:
-        return {"actions": self._users(name)}
+        return {"actions": self._users(name), "sources": self._sources(name)}
 
     async def _released(self, name: str) -> Sequence[tuple[str, str]]:
         values: list[tuple[str, str]] = []
-        for action in self._users(name):
-            path, own_name = ACTIONS.place(action)
-            groups = await asyncio.to_thread(NamedGroups, self._manager.layers, path, ACTIONS.word)
+        for resource, user in (
+            *((ACTIONS, one) for one in self._users(name)),
+            *((MESSAGE_SOURCES, one) for one in self._sources(name)),
+        ):
+            path, own_name = resource.place(user)
+            groups = await asyncio.to_thread(NamedGroups, self._manager.layers, path, resource.word)
             values += groups.delete(own_name).values
         return [*values, *await self._rules_without(self._users(name))]
 
@@ -221,11 +246,16 @@ class ConfiguredConnectors(_Integrations):
         named: Mapping[str, ActionConfig] = getattr(self._asked.config.actions, kind)
         return [f"{kind}:{one}" for one, action in named.items() if action.connector == own_name]
 
+    def _sources(self, name: str) -> list[str]:
+        sources = all_sources(self._asked.config.sources)
+        ids = ((f"{kind}:{own}", f"{kind}:{one.connector_name}") for kind, own, one in sources)
+        return [source for source, connector in ids if connector == name]
+
     async def _problem(self, kind: str, settings: Any) -> str:
         return await self._asked.test(kind, settings, None)
 
 
-class ConfiguredActions(_Integrations):
+class ConfiguredActions(_OfActions):
     """Changes actions; owned by the control socket."""
 
     def _dependents(self, name: str) -> Mapping[str, list[str]]:
@@ -235,12 +265,12 @@ class ConfiguredActions(_Integrations):
         return await self._rules_without([name])
 
     async def _problem(self, kind: str, settings: Any) -> str:
-        _, connector = _settings(self._asked.config, CONNECTORS, f"{kind}:{settings.connector}")
+        _, connector = settings_in(self._asked.config, CONNECTORS, f"{kind}:{settings.connector}")
         return await self._asked.test(kind, connector, settings)
 
 
-def _settings(config: Config, resource: Resource, name: str) -> tuple[str, Any]:
-    """The type and the settings of a connector or an action.
+def settings_in(config: Config, resource: Resource, name: str) -> tuple[str, Any]:
+    """The type and the settings of a connector, an action or a source.
 
     Raises:
         RpcError: There is none.

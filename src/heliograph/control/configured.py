@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from heliograph.config.actions.roots import TYPES
+from heliograph.config.sources.roots import SOURCE_TYPES
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.errors import GroupExistsError, GroupMissingError
 from heliograph.config_changes.groups import GroupList, NamedGroups
@@ -64,6 +65,7 @@ RULES: Final = Resource(("rule_engine", "rules"), "rule")
 LISTENERS: Final = Resource(("listeners",), "listener", ("tcp", "ssl", "ws", "wss"), always="tcp:default")
 CONNECTORS: Final = Resource(("connectors",), "connector", TYPES)
 ACTIONS: Final = Resource(("actions",), "action", TYPES)
+MESSAGE_SOURCES: Final = Resource(("sources",), "source", SOURCE_TYPES)
 VALIDATIONS: Final = Resource(("schema_validation", "validations"), "validation")
 TRANSFORMATIONS: Final = Resource(("message_transformation", "transformations"), "transformation")
 AUTHENTICATORS: Final = Resource(("authentication",), "authenticator", tags=("mechanism", "backend"))

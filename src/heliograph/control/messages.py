@@ -34,7 +34,8 @@ def methods(answers: "MessagesAnswers") -> list[Method]:
 class Committed(CommitWaiter):
     """Waits for the commit of a message."""
 
-    def __init__(self, context: ChannelContext, is_joined: bool) -> None:
+    def __init__(self, context: ChannelContext, is_joined: bool, ticket: int) -> None:
+        self.ticket = ticket
         self.code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._context = context
         self._is_joined = is_joined
@@ -90,8 +91,8 @@ class MessagesAnswers:
             return proto.PublishedMessage("", 0, int(error.reason_code), error.detail)
         except ValueError as error:  # a property that no packet can hold
             return proto.PublishedMessage("", 0, rc.PACKET_TOO_LARGE, str(error))
-        outcome = await _settled(outcome)
-        code = _code_of(outcome)
+        outcome = await settled(outcome)
+        code = code_of(outcome)
         if code == rc.SUCCESS and outcome.ticket != NOT_STORED:
             code = await self._committed(outcome)
         if code == rc.SUCCESS and outcome.receivers == 0 and not self._may_be_awaited(message, outcome):
@@ -138,12 +139,12 @@ class MessagesAnswers:
         commits = self._context.commits
         if not commits.is_pending(outcome.ticket):
             return rc.SUCCESS
-        waiter = Committed(self._context, outcome.is_joined)
-        commits.wait(int(outcome.ticket), waiter)
+        waiter = Committed(self._context, outcome.is_joined, int(outcome.ticket))
+        commits.wait(waiter.ticket, waiter)
         return await waiter.code
 
 
-async def _settled(outcome: Outcome) -> Outcome:
+async def settled(outcome: Outcome) -> Outcome:
     """What became of a message, when its callbacks have answered."""
     pending = outcome.pending
     if pending is None:
@@ -154,7 +155,7 @@ async def _settled(outcome: Outcome) -> Outcome:
     return outcome if pending.outcome is None else pending.outcome
 
 
-def _code_of(outcome: Outcome) -> int:
+def code_of(outcome: Outcome) -> int:
     if outcome.unkept != 0:
         return int(outcome.unkept)
     return rc.SUCCESS if outcome.refusal is None else outcome.refusal.code

@@ -40,7 +40,7 @@ def _functions() -> Iterator[proto.RuleFunction]:
 def _explained(sql: str, environment: Environment) -> proto.RuleExplained:
     from heliograph.rules.errors import RuleSyntaxError  # the rule language
     from heliograph.rules.evaluator import CompiledRule
-    from heliograph.rules.events import PREFIX
+    from heliograph.rules.events import NOT_PUBLISHED
     from heliograph.rules.functions import FUNCTIONS
     from heliograph.rules.output import functions_called
 
@@ -52,7 +52,7 @@ def _explained(sql: str, environment: Environment) -> proto.RuleExplained:
     engine, problem, parts = _on_spark(rule)
     return proto.RuleExplained(
         topics=list(rule.topics),
-        events=[topic for topic in rule.topics if topic.startswith(PREFIX)],
+        events=[topic for topic in rule.topics if topic.startswith(NOT_PUBLISHED)],
         may_block=rule.may_block,
         engine=engine,
         spark_problem=problem,

@@ -4,11 +4,8 @@ What it does is `heliograph.pipeline.runner`'s. It is a process of its own, whic
 only.
 """
 
-import asyncio
 import contextlib
 import json
-import logging
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict
@@ -24,16 +21,11 @@ from heliograph.node.listeners import ListenersPart
 from heliograph.node.pipeline import DIRECTORY, PipelineRefusedError, checkpoint_of, endpoint_of, mqtt_of, output_of
 from heliograph.node.reader import ReaderPart
 from heliograph.node.rules import RulesPart
-from heliograph.observe.alarms import Alarms
+from heliograph.node.side_program import SETTINGS_FILE, SideProcess, SideProgram, SideRun
 from heliograph.observe.metric import Metric, Sample, counter, gauge, plain
 from heliograph.parts import Change, Part
-from heliograph.processes.backoff import Backoff
-from heliograph.processes.child_process import SupervisedProcess
 from heliograph.processes.programs import PROGRAMS
 from heliograph.settings.secrets import SecretError
-from heliograph.storage.durable_files import write_durably
-
-_log = logging.getLogger(__name__)
 
 ALARM: Final = "action_runner_failed"
 METRICS: Final[tuple[Metric, ...]] = (
@@ -41,79 +33,17 @@ METRICS: Final[tuple[Metric, ...]] = (
     counter("action_runner.restarts", "Times that it was started again."),
 )
 
-_PROGRAM: Final = "heliograph.pipeline.runner"
 _RUNNER: Final = "runner"
-_SETTINGS_FILE: Final = "settings.json"
-_STATUS_FILE: Final = "status.json"  # the runner's
-_LOG_BYTES_MAX: Final = 16 * 1024 * 1024
-_STOP_S: Final = 30.0
-_BACKOFF: Final = Backoff(first_s=0.5, longest_s=30.0)
-_FAILURES_BEFORE_ALARM: Final = 3
-# Threads that each keep memory of their own, and a pool of Arrow, would hold what a few rows do not need.
-_ENVIRONMENT: Final = {"PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-# A runner that does not read its input looks by itself now and then.
-_UNREAD_BYTES_MAX: Final = 64 * 1024
-
-
-class RunnerProcess(SupervisedProcess):
-    """The runner of one node. Owned by its part, from `start` to `stop`, in its event loop."""
-
-    def __init__(self, directory: Path, alarms: Alarms) -> None:
-        super().__init__("action-runner", _STOP_S, _BACKOFF)
-        self._directory = directory
-        self._alarms = alarms
-        self.log_file = directory / "runner.log"
-
-    def start(self) -> None:
-        self._watch()
-
-    @property
-    def status_file(self) -> Path:
-        return self._directory / _STATUS_FILE
-
-    @property
-    def restarts(self) -> int:
-        return self._restarts
-
-    def tell(self, *words: str) -> None:
-        """Write a line to its input, if it runs and reads."""
-        process = self._process
-        if process is None or process.stdin is None or process.returncode is not None:
-            return
-        if process.stdin.transport.get_write_buffer_size() <= _UNREAD_BYTES_MAX:
-            process.stdin.write(f"{' '.join(words)}\n".encode())
-
-    def look_again(self) -> None:
-        """Try again at once what waits after a failure."""
-        self.tell("again")
-
-    async def _spawn(self) -> asyncio.subprocess.Process:
-        if self.log_file.exists() and self.log_file.stat().st_size > _LOG_BYTES_MAX:
-            self.log_file.replace(self.log_file.with_suffix(".log.1"))
-        with self.log_file.open("ab") as log:
-            return await PROGRAMS.start(
-                _PROGRAM,
-                str(self._directory / _SETTINGS_FILE),
-                stdin=asyncio.subprocess.PIPE,  # its end is the end of this process, however that comes
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **_ENVIRONMENT},
-            )
-
-    def _is_steady(self) -> None:
-        self._alarms.deactivate(ALARM)
-
-    def _failed(
-        self, process: asyncio.subprocess.Process | None, problem: Exception | None, failures: int, pause_s: float
-    ) -> None:
-        what = f"ended with code {process.returncode}" if process is not None else f"cannot be started: {problem}"
-        text = f"the action runner {what}; its log {self.log_file} may tell why, and rows wait"
-        _log.error("%s; it starts again in %.1f s", text, pause_s)
-        if failures >= _FAILURES_BEFORE_ALARM:
-            self._alarms.activate(ALARM, text, {"log": str(self.log_file)}, degrades=False)
-
-    def __repr__(self) -> str:
-        return f"RunnerProcess(pid {self.pid}, {self._restarts} restarts)"
+_PROGRAM: Final = SideProgram(
+    module="heliograph.pipeline.runner",
+    name="action-runner",
+    title="the action runner",
+    log="runner.log",
+    alarm=ALARM,
+    meanwhile="rows wait",
+    # Threads that each keep memory of their own, and a pool of Arrow, would hold what a few rows do not need.
+    environment={"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"},
+)
 
 
 class ActionRunnerPart(Part):
@@ -144,25 +74,22 @@ class ActionRunnerPart(Part):
         self._rules = rules
         self._actions: Mapping[str, Any] = {}
         self._queries: dict[str, str] = {}  # by the beginning of the topics of their rows
-        self._process: RunnerProcess | None = None
-        self._places: dict[str, Any] = {}
-        self._changing: asyncio.Task[None] | None = None
+        self._run: SideRun | None = None
 
     @property
-    def process(self) -> RunnerProcess | None:
+    def process(self) -> SideProcess | None:
         """The process; None while no action is to run."""
-        return self._process
+        return None if self._run is None else self._run.process
 
     async def start(self) -> None:
+        directory = self._directory.path / DIRECTORY / _RUNNER
+        self._run = SideRun(_PROGRAM, directory, lambda: self._kernel.alarms)
         self._rules.engine.on_stored_topics.append(self._on_stored)
         self._use(self._config, _actions_of(self._config))
 
     async def stop(self) -> None:
-        if self._changing is not None:
-            await asyncio.wait([self._changing])
-        process, self._process = self._process, None
-        if process is not None:
-            await process.stop()
+        if self._run is not None:
+            await self._run.stop()
 
     async def check(self, new: Config) -> Change | None:
         """`PipelineRefusedError` if an action cannot run, or a secret of it cannot be read."""
@@ -176,44 +103,23 @@ class ActionRunnerPart(Part):
         return Change(lambda: self._use(new, actions))
 
     def samples(self) -> list[Sample]:
-        process = self._process
-        is_running = process is not None and process.pid is not None
-        restarts = 0 if process is None else process.restarts
-        return plain({"action_runner.running": int(is_running), "action_runner.restarts": restarts})
+        run = self._run
+        is_running = run is not None and run.pid is not None
+        return plain(
+            {"action_runner.running": int(is_running), "action_runner.restarts": 0 if run is None else run.restarts}
+        )
 
     def health(self) -> str:
-        return "its process does not run" if self._process is not None and self._process.pid is None else ""
+        return "" if self._run is None else self._run.health()
 
     def _use(self, config: Config, actions: Mapping[str, Any]) -> None:
         self._config, self._actions = config, actions
         self._queries = {one["topic"].removesuffix("+"): query for query, one in actions.items()}
-        earlier = self._changing
-        change = self._change(config, actions, earlier)
-        self._changing = asyncio.get_running_loop().create_task(change, name="action-runner-changed")
-
-    async def _change(self, config: Config, actions: Mapping[str, Any], earlier: asyncio.Task[None] | None) -> None:
-        """Start, end or notify the runner as a configuration needs it; changes come one after another."""
-        if earlier is not None:
-            await asyncio.wait([earlier])
-        places = self._places_of(config)
-        is_wanted = bool(actions) and config.durable_storage.flight.enable
-        if self._process is not None and (not is_wanted or places != self._places):
-            process, self._process = self._process, None
-            await process.stop()
-            self._kernel.alarms.deactivate(ALARM)
-        if not is_wanted:
-            return
-        self._places = places
-        try:
-            await asyncio.to_thread(self._write, self._document(config, actions))
-        except OSError as error:
-            _log.error("the action runner does not learn what its actions are now: %s", error)
-            return
-        if self._process is None:
-            self._process = RunnerProcess(self._own_directory, self._kernel.alarms)
-            self._process.start()
+        assert self._run is not None
+        if actions and config.durable_storage.flight.enable:
+            self._run.use(self._document(config, actions), self._places_of(config))
         else:
-            self._process.tell("settings")
+            self._run.use(None)
 
     async def _validate(self, config: Config, actions: Mapping[str, Any]) -> None:
         """Judge actions in a process of its own, since a broker loads nothing of the pipeline."""
@@ -237,13 +143,9 @@ class ActionRunnerPart(Part):
     @contextlib.contextmanager
     def _command(self, config: Config, actions: Mapping[str, Any], option: str) -> Iterator[Sequence[str]]:
         with tempfile.TemporaryDirectory(prefix="heliograph-actions-") as scratch:  # only this user may enter it
-            file = Path(scratch) / _SETTINGS_FILE
+            file = Path(scratch) / SETTINGS_FILE
             file.write_text(json.dumps(self._document(config, actions)))
-            yield _PROGRAM, option, str(file)
-
-    @property
-    def _own_directory(self) -> Path:
-        return self._directory.path / DIRECTORY / _RUNNER
+            yield _PROGRAM.module, option, str(file)
 
     def _places_of(self, config: Config) -> dict[str, Any]:
         data_dir, pipeline = self._directory.path, config.pipeline
@@ -264,12 +166,8 @@ class ActionRunnerPart(Part):
         """What the process is given; where it may connect to changes in a process that runs, as actions do."""
         return {**self._places_of(config), "outbound": asdict(config.outbound), "actions": actions}
 
-    def _write(self, document: Mapping[str, Any]) -> None:
-        """It may hold secrets."""
-        write_durably(self._own_directory / _SETTINGS_FILE, json.dumps(document, indent=1).encode(), 0o600)
-
     def _on_stored(self, topics: Set[str]) -> None:
-        process = self._process
+        process = self.process
         if process is None:
             return
         found = (self._queries.get(topic[: topic.rfind("/") + 1]) for topic in topics)

@@ -24,6 +24,7 @@ from heliograph.control import (
     client_ranks,
     clients,
     conf,
+    configured_sources,
     delayed,
     erasure,
     listeners,
@@ -46,6 +47,7 @@ from heliograph.control import (
     rule_language,
     rules,
     slow_subscriptions,
+    sources,
     storage,
     subscriptions,
     tail,
@@ -87,6 +89,7 @@ from heliograph.node.pipeline_tools import PipelineTools
 from heliograph.node.reader import ReaderPart
 from heliograph.node.retained import RetainedPart
 from heliograph.node.rules import RulesPart
+from heliograph.node.sources import SourcesPart
 from heliograph.node.statistics import DisconnectsPart, SlowSubscriptionsPart, TopicMetricsPart
 from heliograph.node.sysmon import SysmonPart
 from heliograph.node.ticker import Ticker
@@ -169,6 +172,12 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
         *erasure.methods(parts.get(ErasuresPart).erase),
         *topic_tree.methods(kernel.context, lambda name: database_of(_databases(parts), name)),
         *actions.methods(parts.get(ActionsPart), manager),
+        *configured_sources.methods(parts.get(SourcesPart), manager),
+        *sources.methods(
+            sources.SourceAnswers(
+                parts.get(SourcesPart), kernel.context, parts.get(RulesPart).engine, lambda: _limits(parts)
+            )
+        ),
         *pipeline.methods(
             lambda: parts.get(PipelinePart).process,
             PipelineTools(

@@ -39,7 +39,18 @@ class ControlPart(Part):
     name = "control"
     needs = (
         *("data_dir", "kernel", "listeners", "ticker", "config_changes"),
-        *("retained", "delayed", "rules", "memory", "tracing", "databases", "overload", "reader", "pipeline"),
+        *(
+            "retained",
+            "delayed",
+            "rules",
+            "memory",
+            "tracing",
+            "databases",
+            "overload",
+            "reader",
+            "pipeline",
+            "sources",
+        ),
     )
     roots = ("node.control_group", "node.name")
     metrics = (

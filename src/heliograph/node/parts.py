@@ -46,6 +46,7 @@ from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderLaunch, ReaderPart
 from heliograph.node.retained import RetainedPart
 from heliograph.node.rules import RulesPart
+from heliograph.node.sources import SourcesPart
 from heliograph.node.sparkplug import SparkplugPart
 from heliograph.node.statistics import DisconnectsPart, PeaksPart, SlowSubscriptionsPart, TopicMetricsPart
 from heliograph.node.sysmon import SysmonPart
@@ -132,6 +133,7 @@ def make_parts(
         listeners,
         Ticker(kernel, lambda clock: all_parts().ticks(clock)),
         *make_pipeline(config, directory, kernel, reader, listeners, rules, outbound.outbound),
+        SourcesPart(config, directory, kernel, databases, rules),
         ControlPart(config, directory, kernel, all_parts),
         ManagementPart(config, directory, kernel),
     ]

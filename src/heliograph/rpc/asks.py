@@ -46,6 +46,7 @@ class Effect(Enum):
     READS = "nothing"
     ACTS = "what the node does or keeps: its server writes the audit record, also of refused attempts"
     CONFIGURES = "the configuration, whose manager writes the audit record"
+    FEEDS = "the messages of the node, or what is known of their sources; no audit record is written"
 
 
 ONE: Final = AnsweredBy.ONE
@@ -59,6 +60,7 @@ STATE: Final = AnsweredBy.STATE
 READS: Final = Effect.READS
 ACTS: Final = Effect.ACTS
 CONFIGURES: Final = Effect.CONFIGURES
+FEEDS: Final = Effect.FEEDS
 
 
 @dataclass(frozen=True, slots=True)

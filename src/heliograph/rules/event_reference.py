@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.rules.events import COMMON_COLUMNS, EVENTS, PREFIX, Event
+from heliograph.rules.events import COMMON_COLUMNS, EVENTS, PREFIX, Event, source_event
 from heliograph.rules.samples import SAMPLES, sample_columns
 from heliograph.rules.values import Value
 
+_SOURCE: Final = source_event("mqtt:*")
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "message.publish": "A message is published",
     "client.connected": "A client has connected",
@@ -25,6 +26,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "message.transformation_failed": "A message cannot be transformed",
     "alarm.activated": "An alarm begins",
     "alarm.deactivated": "An alarm ends",
+    _SOURCE.name: "A message comes in by a source, here one of the type mqtt and any name",
 }
 _COLUMNS: Final[Mapping[str, str]] = {
     "action": "publish or subscribe",
@@ -65,7 +67,7 @@ class EventFacts:
 
 
 def event_reference() -> list[EventFacts]:
-    return [_facts(None), *map(_facts, EVENTS)]
+    return [_facts(None), *map(_facts, EVENTS), _facts(_SOURCE)]
 
 
 def _facts(event: Event | None) -> EventFacts:

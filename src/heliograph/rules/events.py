@@ -1,7 +1,8 @@
 """Events that rules can read: their topics, names and columns.
 
 An event has a topic of its own in FROM, most of them two (`$events/client_connected` and `$events/client/connected`),
-which mean the same. All have `event`, `node`, `timestamp` and `metadata` beside the columns listed here.
+which mean the same; those of a source begin with `$bridges/` or `$sources/`. All have `event`, `node`, `timestamp` and
+`metadata` beside the columns listed here.
 """
 
 from collections.abc import Mapping
@@ -11,12 +12,19 @@ from typing import Final
 from heliograph.mqtt.topic import topic_matches
 
 PREFIX: Final = "$events/"
+SOURCE_PREFIXES: Final = ("$bridges/", "$sources/")
+"""Before the id of a source, `TYPE:NAME`; both mean the same."""
+NOT_PUBLISHED: Final = (PREFIX, *SOURCE_PREFIXES)
+"""What topics of FROM begin with that no published message has."""
 COMMON_COLUMNS: Final = ("event", "node", "timestamp", "metadata")
 
 _CLIENT: Final = ("clientid", "username", "peername", "sockname", "proto_name", "proto_ver")
 _SESSION: Final = ("clientid", "username", "peerhost", "peername", "topic", "qos")
 _MESSAGE: Final = ("clientid", "username", "payload", "peerhost", "peername", "topic", "qos", "flags", "pub_props")
 _DELIVERY: Final = ("id", "from_clientid", "from_username", *_MESSAGE, "publish_received_at")
+
+
+_SOURCE: Final = ("id", "server", "payload", "topic", "qos", "dup", "retain", "pub_props", "message_received_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +111,13 @@ _BY_NAME: Final[Mapping[str, Event]] = {event.name: event for event in EVENTS}
 
 
 def find_event(text: str) -> Event | None:
+    for prefix in SOURCE_PREFIXES:
+        if text.startswith(prefix):
+            return source_event(text.removeprefix(prefix))
     return _BY_TOPIC.get(text) or _BY_NAME.get(text)
+
+
+def source_event(source_id: str) -> Event:
+    """A message that came in from elsewhere, by a source of this id; it is no published one."""
+    topics = tuple(prefix + source_id for prefix in SOURCE_PREFIXES)
+    return Event(topics[0], topics, _SOURCE)

@@ -10,7 +10,7 @@ from typing import Any
 from heliograph.mqtt.topic import topic_name_fault
 from heliograph.rules.columns import Columns
 from heliograph.rules.evaluator import CompiledRule
-from heliograph.rules.events import PREFIX, Event, find_event
+from heliograph.rules.events import NOT_PUBLISHED, PREFIX, Event, find_event
 from heliograph.rules.json_text import decode_json, encode_json
 from heliograph.rules.samples import sample_columns, sample_topic
 from heliograph.rules.tree import Foreach
@@ -70,7 +70,7 @@ def _event(name: Value, rule: CompiledRule) -> Event | None:
         return None
     if name is None:
         first = rule.topics[0]
-        return find_event(first) if first.startswith(PREFIX) else None
+        return find_event(first) if first.startswith(NOT_PUBLISHED) else None
     names = (name, f"{PREFIX}{name}", name.replace("_", ".", 1)) if isinstance(name, str) else ()
     found = next((event for event in map(find_event, names) if event is not None), None)
     if found is None:

@@ -1,11 +1,11 @@
-"""`ctl connectors` and `ctl actions`: where rows of rules go, how that works, and changes of it."""
+"""`ctl connectors`, `actions` and `sources`: where rows of rules go, where messages come from, and changes of it."""
 
 import argparse
 import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from heliograph.cli.ctl.asking import Act, add_command, add_group, answer_of, asked, print_list
 from heliograph.cli.ctl.printing import TableColumn, print_done, print_facts, print_json, text_of
@@ -14,6 +14,8 @@ from heliograph.control.proto_v1 import actions as proto
 from heliograph.control.proto_v1.groups import GroupRemoval, GroupSettings, GroupSwitch, NamedGroup
 from heliograph.rpc.client import RpcClient
 from heliograph.rpc.methods import RpcError
+
+_Row: TypeAlias = proto.ConnectorRow | proto.ActionRow | proto.SourceRow
 
 _TEST_S: Final = 60.0
 
@@ -41,7 +43,7 @@ class _Integration:
         return f"{'an' if self.word[0] in 'aeiou' else 'a'} {self.word}"
 
 
-def _id(row: proto.ConnectorRow | proto.ActionRow) -> str:
+def _id(row: _Row) -> str:
     return f"{row.type}:{row.name}"
 
 
@@ -52,10 +54,10 @@ def _count(heading: str, name: str) -> TableColumn:
 _CONNECTORS: Final = _Integration(
     proto.CONNECTORS,
     "connector",
-    "Servers and places to which actions bring the rows of rules.",
+    "Servers and places to which actions bring the rows of rules, and of which sources take messages.",
     ("http:alarms", 'url = "https://example.org"'),
-    (TableColumn("actions", lambda row: row.actions),),
-    "its actions, which are taken out of the rules that name them",
+    (TableColumn("actions", lambda row: row.actions), TableColumn("sources", lambda row: row.sources)),
+    "its sources, and its actions, which are taken out of the rules that name them",
 )
 _ACTIONS: Final = _Integration(
     proto.ACTIONS,
@@ -71,18 +73,34 @@ _ACTIONS: Final = _Integration(
     ),
     "what names it: the action is taken out of the rules",
 )
+_SOURCES: Final = _Integration(
+    proto.SOURCES,
+    "source",
+    "Where messages come in from.",
+    ("mqtt:plant", 'connector = hub, parameters.topic = "plant/#", local.topic = "plant/${topic}"'),
+    (
+        "connector",
+        TableColumn("rules", lambda row: row.rules),
+        _count("received", "received"),
+        _count("dropped", "dropped"),
+    ),
+    "where rules read it, which then get nothing of it",
+)
 
 
 def add_parser(actions: Actions) -> None:
-    """Add `connectors` and `actions` and their commands."""
+    """Add `connectors`, `actions` and `sources`, and their commands."""
     _add_group(actions, _CONNECTORS)
-    group = _add_group(actions, _ACTIONS)
-    for act, name, summary in (
-        (_metrics, "metrics", "show all counts and rates of one"),
-        (_reset, "reset", "count from zero for one"),
-    ):
-        parser = add_command(group, act, name, summary, f"heliograph ctl actions {name} http:tell")
-        _add_id(parser, _ACTIONS)
+    for kind, reset in ((_ACTIONS, proto.ACTIONS_RESET), (_SOURCES, proto.SOURCES_RESET)):
+        group = _add_group(actions, kind)
+        for act, name, summary in (
+            (_metrics, "metrics", "show all counts and rates of one"),
+            (_reset, "reset", "count from zero for one"),
+        ):
+            example = f"heliograph ctl {kind.asks.area} {name} {kind.example[0]}"
+            parser = add_command(group, act, name, summary, example)
+            parser.set_defaults(kind=kind, reset=reset)
+            _add_id(parser, kind)
 
 
 def _add_group(actions: Actions, kind: _Integration) -> Actions:
@@ -94,7 +112,7 @@ def _add_group(actions: Actions, kind: _Integration) -> Actions:
         f"list, test, start and change {area}",
         f"{kind.about} Changes are changes of the configuration, as by `ctl conf`: they hold at once, also after the "
         "next start; what the node's file, the environment or the command line sets cannot be changed here. "
-        "docs/actions.md says more.",
+        f"docs/{'sources' if area == 'sources' else 'actions'}.md says more.",
         f"heliograph ctl {area} list",
         f"heliograph ctl {area} create {one} '{settings}'",
     )
@@ -157,11 +175,13 @@ def _list(args: argparse.Namespace) -> int:
 
 def _types(args: argparse.Namespace) -> int:
     from heliograph.config.actions.roots import TYPES  # the settings take longer to load than most commands
+    from heliograph.config.sources.roots import SOURCE_TYPES
 
+    types = SOURCE_TYPES if args.kind is _SOURCES else TYPES
     if args.json:
-        print_json(TYPES)
+        print_json(types)
     else:
-        print("\n".join(TYPES))
+        print("\n".join(types))
     return 0
 
 
@@ -183,26 +203,27 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _facts(row: proto.ConnectorRow | proto.ActionRow) -> dict[str, object]:
+def _facts(row: _Row) -> dict[str, object]:
     facts: dict[str, object] = {"id": _id(row), "enabled": row.is_enabled, "status": row.status, "reason": row.reason}
     if isinstance(row, proto.ConnectorRow):
-        return {**facts, "actions": row.actions}
+        return {**facts, "actions": row.actions, "sources": row.sources}
+    if isinstance(row, proto.SourceRow) and row.last_error:
+        facts["last_error"] = row.last_error
     return {**facts, "connector": row.connector, "rules": row.rules}
 
 
 def _metrics(args: argparse.Namespace) -> int:
-    """Show what is counted of an action since the node started, or since its reset, and its rates in a second."""
-    args.kind = _ACTIONS
+    """Show what is counted of one since the node started, or since its reset, and its rates in a second."""
     with asked(args) as node:
-        row: proto.ActionRow = _row(node, args)
+        row: proto.ActionRow | proto.SourceRow = _row(node, args)
     print_facts({**row.counts, **row.rates}, args.json)
     return 0
 
 
 def _reset(args: argparse.Namespace) -> int:
-    """Count from zero for an action; what its engine says of lags stays."""
-    row = answer_of(args, proto.ACTIONS_RESET(NamedGroup(args.id)))
-    return print_done(row, f"the action {text_of(_id(row))} counts from zero", args.json)
+    """Count from zero for one; what the engine of an action says of lags stays."""
+    row = answer_of(args, args.reset(NamedGroup(args.id)))
+    return print_done(row, f"the {args.kind.word} {text_of(_id(row))} counts from zero", args.json)
 
 
 def _start(args: argparse.Namespace) -> int:

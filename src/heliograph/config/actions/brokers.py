@@ -161,9 +161,7 @@ class MqttConnectorConfig(ServerConnectorConfig):
         "says which ones it refuses.",
     )
     bridge_mode: bool = setting(Boolean(), False, "Whether it connects as a bridge does, which `v5` does not have.")
-    clean_start: bool = ignored(
-        Boolean(), True, "each connection has a client id of its own, and subscribes to nothing"
-    )
+    clean_start: bool = ignored(Boolean(), True, "actions subscribe to nothing, and sources keep their sessions")
     retry_interval: float = ignored(Duration(), 15.0, "a message is sent again when a lost connection is made again")
     reconnect_interval: float = ignored(Duration(), 15.0, "a lost connection is made again after 1 second, later 5")
     mode: str = ignored(Choice("cluster_shareload"), "cluster_shareload", "there is no cluster")

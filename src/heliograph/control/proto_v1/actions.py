@@ -1,4 +1,4 @@
-"""Connectors and actions: what is asked of them, and answers."""
+"""Connectors, actions and sources: what is asked of them, and answers."""
 
 from typing import Generic, TypeVar
 
@@ -23,6 +23,7 @@ class ConnectorRow(msgspec.Struct, frozen=True):
         status: `connected`, `connecting` or `disconnected`.
         reason: Why, where it is not connected.
         actions: The names of the actions that use it.
+        sources: The names of the sources that use it.
     """
 
     type: str
@@ -31,6 +32,7 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     status: str
     reason: str
     actions: list[str]
+    sources: list[str] = msgspec.field(default_factory=list)
 
 
 class ActionRow(msgspec.Struct, frozen=True):
@@ -55,11 +57,36 @@ class ActionRow(msgspec.Struct, frozen=True):
     rates: dict[str, float]
 
 
-RowT = TypeVar("RowT", ConnectorRow, ActionRow)
+class SourceRow(msgspec.Struct, frozen=True):
+    """A source.
+
+    Attributes:
+        connector: Empty for a type that has none.
+        status: `connected`, `connecting` or `disconnected`.
+        reason: Why, where it is not connected, or where its messages wait.
+        rules: The ids of the rules that read it.
+        counts: `received`, `dropped`, and `dropped.REASON` for each reason that there was.
+        rates: Messages in a second.
+        last_error: Of the last message that was dropped.
+    """
+
+    type: str
+    name: str
+    connector: str
+    is_enabled: bool
+    status: str
+    reason: str
+    rules: list[str]
+    counts: dict[str, int]
+    rates: dict[str, float]
+    last_error: str
+
+
+RowT = TypeVar("RowT", ConnectorRow, ActionRow, SourceRow)
 
 
 class IntegrationAsks(ChangeAsks, Generic[RowT]):
-    """What can be asked of connectors, and of actions; their names are as `http:my_action`.
+    """What can be asked of connectors, of actions, and of sources; their names are as `http:my_action`.
 
     Args:
         area: Before the dot of their names.
@@ -77,4 +104,6 @@ class IntegrationAsks(ChangeAsks, Generic[RowT]):
 
 CONNECTORS = IntegrationAsks("connectors", ConnectorRow)
 ACTIONS = IntegrationAsks("actions", ActionRow)
+SOURCES = IntegrationAsks("sources", SourceRow)
+SOURCES_RESET = Ask("sources.reset", NamedGroup, SourceRow, EQUAL, ACTS)
 ACTIONS_RESET = Ask("actions.reset", NamedGroup, ActionRow, EQUAL, ACTS)

@@ -1,4 +1,4 @@
-"""What the routes of connectors, actions and bridges share: their ids, bodies, and how they are shown."""
+"""What the routes of connectors, actions, sources and bridges share: their ids, bodies, and how they are shown."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -7,14 +7,14 @@ from typing import Any, Final, Literal, NotRequired, TypeVar
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from heliograph.control.proto_v1.actions import ActionRow, ConnectorRow, IntegrationAsks
+from heliograph.control.proto_v1.actions import ActionRow, ConnectorRow, IntegrationAsks, SourceRow
 from heliograph.control.proto_v1.groups import GroupRemoval, GroupSettings, GroupSwitch, NamedGroup
 from heliograph.management.api.named_files import check_files
 from heliograph.management.api.people import CallerDep
 from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import NO_SETTING, settings_tree
-from heliograph.management.asking.states import NodeMetrics, action_metrics
+from heliograph.management.asking.states import NodeMetrics, metrics_in
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
@@ -22,7 +22,7 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Row, Str
 from heliograph.rpc.methods import RpcError
 
-AnyRow = TypeVar("AnyRow", ConnectorRow, ActionRow)
+AnyRow = TypeVar("AnyRow", ConnectorRow, ActionRow, SourceRow)
 
 PROBE_S: Final = 60.0
 """How long a test of a connection may take."""
@@ -35,7 +35,7 @@ _ONLY_READ: Final = (
 
 
 class Settings(Row):
-    """The settings of a connector or an action, as docs/configuration.md has those of its type."""
+    """The settings of a connector, an action or a source, as docs/configuration.md has those of its type."""
 
     enable: bool = True
     description: str = ""
@@ -70,13 +70,13 @@ class IntegrationNodeStatus(TypedDict):
 
 
 class IntegrationObject(TypedDict):
-    """A connector or an action with its settings, which have more keys than these; stars for secrets.
+    """A connector, an action or a source with its settings, which have more keys than these; stars for secrets.
 
     Attributes:
-        connector: Of an action.
-        rules: Those that name an action.
+        connector: Of an action, or of a source.
+        rules: Those that name an action, or read a source.
         actions: Those that use a connector.
-        sources: There are none.
+        sources: Those that use a connector.
     """
 
     type: str
@@ -94,7 +94,7 @@ class IntegrationObject(TypedDict):
 
 
 class ActionMetrics(TypedDict):
-    """What is counted of an action.
+    """What is counted of an action, or of a source.
 
     Attributes:
         metrics: Counts, bytes that wait, and rates per second.
@@ -105,7 +105,7 @@ class ActionMetrics(TypedDict):
 
 
 def id_of(text: str) -> NamedGroup:
-    """The id of a connector or an action, such as `http:my_action`.
+    """The id of a connector, an action or a source, such as `http:my_action`.
 
     Raises:
         ApiError: 400, it is not one.
@@ -136,7 +136,7 @@ def add_integration_routes(
     """Add the routes that connectors and actions share.
 
     Args:
-        one: `connector` or `action`.
+        one: `connector`, `action` or `source`.
         asks: What a node is asked.
         more: What answers have of one besides its settings and status.
         deleted: What the document says of DELETE.
@@ -146,7 +146,7 @@ def add_integration_routes(
     """
     many, a_one = asks.area, _A[one]
     by_id = f"/{many}/{{id}}"
-    connects = "Connect now." if one == "connector" else "Connect now, and restart in the pipeline what failed."
+    connects = "Connect now, and restart in the pipeline what failed." if one == "action" else "Connect now."
 
     async def shown_rows(nodes: AskedNodes, rows: Sequence[AnyRow]) -> list[dict[str, Any]]:
         return await shown(nodes, many, rows, more)
@@ -190,10 +190,12 @@ def add_integration_routes(
         except RpcError as error:
             if error.code != "in_use":
                 raise
-            users: dict[str, Any] = {_USERS[kind]: list(names) for kind, names in error.details.items()}
+            users: dict[str, Any] = {}
+            for kind, names in error.details.items():
+                users.setdefault(_USERS[kind], []).extend(names)
             raise ApiError(400, "BAD_REQUEST", error.message, **users) from error
 
-    enables = f"Enable or disable {a_one}{' with its actions' if one == 'connector' else ''}."
+    enables = f"Enable or disable {a_one}{' with its actions and sources' if one == 'connector' else ''}."
 
     @area.put(f"{by_id}/enable/{{enable}}", name=f"enable_{one}", description=enables, status=204, errors=MISSING)
     async def enable(id: str, enable: bool, nodes: NodesDep) -> None:
@@ -230,8 +232,8 @@ def add_integration_routes(
     return shown_rows
 
 
-_USERS: Final = {"actions": "active_channels", "rules": "rules"}  # the keys of EMQX
-_A: Final = {"connector": "a connector", "action": "an action"}
+_USERS: Final = {"actions": "active_channels", "sources": "active_channels", "rules": "rules"}  # the keys of EMQX
+_A: Final = {"connector": "a connector", "action": "an action", "source": "a source"}
 
 
 async def shown(
@@ -263,15 +265,15 @@ async def shown(
     ]
 
 
-def status_of(row: ConnectorRow | ActionRow, node: str) -> dict[str, Any]:
+def status_of(row: ConnectorRow | ActionRow | SourceRow, node: str) -> dict[str, Any]:
     """How one is, on each node."""
     one = {"status": row.status, "status_reason": row.reason}
     return {**one, "node_status": [{"node": node, **one}]}
 
 
-def metrics_of(row: ActionRow, node: str) -> ActionMetrics:
-    """What is counted of an action, on each node."""
-    metrics = action_metrics(row)
+def metrics_of(row: ActionRow | SourceRow, node: str) -> ActionMetrics:
+    """What is counted of one, on each node."""
+    metrics = metrics_in(row)
     return {"metrics": metrics, "node_metrics": [{"node": node, "metrics": metrics}]}
 
 

@@ -33,6 +33,7 @@ from heliograph.management.web.models import Body, Bool, Str
 from heliograph.management.web.paging import PageDep, json_response, page_of, page_response
 from heliograph.management.web.rows import ApiRow
 from heliograph.mqtt.topic import topic_filter_fault, topic_matches
+from heliograph.rules.events import SOURCE_PREFIXES
 
 area = Area("Rules", "Rules in SQL over messages and events.", scope="rules")
 
@@ -151,7 +152,7 @@ async def list_rules(
     if fault is not None:
         raise ApiError(400, "BAD_REQUEST", f"match_from is no topic filter: {fault}")
     rows = await nodes.own.rows(RULES_ALL())
-    sources = None if source is None else [f"$bridges/{one}" for one in source]
+    sources = None if source is None else [f"{prefix}{one}" for one in source for prefix in SOURCE_PREFIXES]
     found = [
         row
         for row in rows

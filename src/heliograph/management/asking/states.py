@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from typing_extensions import TypedDict
 
-from heliograph.control.proto_v1.actions import ActionRow
+from heliograph.control.proto_v1.actions import ActionRow, SourceRow
 from heliograph.control.proto_v1.authn import AuthnRow
 from heliograph.control.proto_v1.authorization import SourceStatus
 
@@ -46,8 +46,8 @@ def source_state(row: SourceStatus) -> tuple[str, Metrics]:
     return _SOURCE_STATES.get(row.state, _WORKS_NOT), counts | _asked(row.rates)
 
 
-def action_metrics(row: ActionRow) -> Metrics:
-    """What an action has counted."""
+def metrics_in(row: ActionRow | SourceRow) -> Metrics:
+    """What an action or a source has counted."""
     return {**row.counts, **{name.replace(".", "_"): rate for name, rate in row.rates.items()}}
 
 

@@ -16,7 +16,7 @@ from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted, LogEn
 from heliograph.control.proto_v1.pipeline import PIPELINE_STATUS, DriverFigures, PipelineStatus
 from heliograph.control.proto_v1.rules import RULES_LIST, RuleRow
 from heliograph.management.asking.nodes import Nodes
-from heliograph.management.asking.states import GLOBAL, action_metrics, authenticator_state, source_state
+from heliograph.management.asking.states import GLOBAL, authenticator_state, metrics_in, source_state
 from heliograph.management.live import broker
 from heliograph.management.live.rates import GrowingCounts
 from heliograph.management.live.subject import LiveSubject, Look
@@ -57,7 +57,7 @@ def _connector(row: ConnectorRow) -> tuple[str, Facts]:
 
 def _action(row: ActionRow) -> tuple[str, Facts]:
     shown = {"enable": row.is_enabled, "status": row.status, "status_reason": row.reason}
-    return f"{row.type}:{row.name}", {**shown, "metrics": action_metrics(row)}
+    return f"{row.type}:{row.name}", {**shown, "metrics": metrics_in(row)}
 
 
 def _authenticator(row: AuthnRow) -> tuple[str, Facts]:

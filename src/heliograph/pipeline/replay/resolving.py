@@ -11,7 +11,7 @@ from typing import Final
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.replay.request import BrokerRule, ReplayError, ReplayRequest
 from heliograph.rules.errors import RuleSyntaxError
-from heliograph.rules.events import PREFIX
+from heliograph.rules.events import NOT_PUBLISHED
 from heliograph.rules.parser import parse_rule
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.tree import Statement
@@ -23,7 +23,6 @@ SQL: Final = "sql"
 _OF_PIPELINE: Final = "pipeline:"
 _NAME: Final = re.compile(r"(pipeline:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _DATABASE: Final = "messages"
-_NOT_STORED: Final = (PREFIX, "$bridges/")
 _LISTED_NAMES_MAX: Final = 20
 
 
@@ -53,8 +52,8 @@ class ReplayedRule:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topic filters of FROM that stored messages may match: events are not stored."""
-        return tuple(topic for topic in self.tree.topics if not topic.startswith(_NOT_STORED))
+        """The topic filters of FROM that stored messages may match: events, and messages of sources, are not stored."""
+        return tuple(topic for topic in self.tree.topics if not topic.startswith(NOT_PUBLISHED))
 
 
 class Resolver:

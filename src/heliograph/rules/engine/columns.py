@@ -219,6 +219,33 @@ class GivenColumns(LiveColumns):
         return self._values.get("payload", UNDEFINED)
 
 
+class SourceColumns(GivenColumns):
+    """The columns of a message that came in from elsewhere.
+
+    Args:
+        origin: What it is, for people.
+        payload_bytes: Of its payload.
+    """
+
+    __slots__ = ("_origin", "_payload_bytes")
+
+    def __init__(self, values: Mapping[str, Value], node: NodeFacts, origin: str, payload_bytes: int) -> None:
+        super().__init__(values, node)
+        self._origin = origin
+        self._payload_bytes = payload_bytes
+
+    def for_thread(self) -> "LiveColumns":
+        return SourceColumns(self._values, self._node, self._origin, self._payload_bytes)
+
+    @property
+    def size(self) -> int:
+        return self._payload_bytes
+
+    @property
+    def origin(self) -> str:
+        return self._origin
+
+
 # The event says whose they are: not the publisher's.
 _RECEIVERS: Final = frozenset({"clientid", "username", "peerhost", "peername"})
 

@@ -7,7 +7,7 @@ All methods are called in the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,12 +19,12 @@ from heliograph.broker.internal_publish_queue import InternalPublishQueue
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.config.rules import NamedAction, PipelineAction, RuleConfig, RuleEngineConfig
-from heliograph.mqtt.topic import SYS_PREFIX
+from heliograph.mqtt.topic import SYS_PREFIX, topic_matches
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, labelled
 from heliograph.parts.threads import Threads
 from heliograph.rules.engine.actions import PIPELINE_PREFIX, StoredRows
-from heliograph.rules.engine.columns import LiveColumns
+from heliograph.rules.engine.columns import LiveColumns, SourceColumns
 from heliograph.rules.engine.counters import NAMES, RuleCounters
 from heliograph.rules.engine.errors import ActionError, PipelineStorageError, RuleActionError
 from heliograph.rules.engine.event_sources import EventSources
@@ -56,6 +56,7 @@ class RuleEngine:
 
     Attributes:
         on_stored_topics: Called with the topics of rows that were stored, behind their commit.
+        newest_ticket: The commit after which all rows are durable; 0 before the first.
     """
 
     def __init__(
@@ -80,12 +81,14 @@ class RuleEngine:
         self._clock = clock
         self._store = store
         self.on_stored_topics: list[Callable[[Set[str]], None]] = []
+        self.newest_ticket = 0
         self._rows = StoredRows()
         self._rules: dict[str, RunningRule] = {}
         self._orders: dict[str, int] = {}  # the place of each rule among those of a topic
         self._orders_count = 0
         self._index: TopicIndex[RunningRule] = TopicIndex()
         self._events = EventSources(broker, self, RULES)
+        self._of_sources: dict[str, tuple[RunningRule, ...]] = {}  # by the topics of FROM
         self._threads = Threads(settings.blocking_threads, "rules")
         self.messages = InternalPublishQueue(
             broker, ids, defer, clock, settings.max_queued_messages, self._not_published
@@ -208,6 +211,32 @@ class RuleEngine:
             self._broker.work += _EVALUATION_WORK * len(rules)
         return None
 
+    def rules_of_source(self, topics: tuple[str, ...]) -> list[RunningRule]:
+        """The rules that read a source, under one of its topics of FROM; each once, in the order in which they came."""
+        found = [
+            rule
+            for topic_filter, rules in self._of_sources.items()
+            if any(topic_matches(topic, topic_filter) for topic in topics)
+            for rule in rules
+        ]
+        return sorted(dict.fromkeys(found), key=lambda rule: self._orders[rule.rule_id])
+
+    def rules_reading(self, topics: tuple[str, ...]) -> list[str]:
+        """The ids of the rules that name a source, also of those that are disabled."""
+        return sorted(
+            rule_id
+            for rule_id, rule in self._rules.items()
+            if any(topic_matches(topic, one) for topic in topics for one in rule.source_filters)
+        )
+
+    def take_source_message(self, rules: Sequence[RunningRule], columns: SourceColumns) -> None:
+        """Give a message that came in from elsewhere to rules, and publish what they make of it."""
+        for rule in rules:
+            rule.take(columns)
+        self._broker.work += _EVALUATION_WORK * len(rules)
+        # Its origin drops it once it is acknowledged: what rules publish must be in the same commit.
+        self.messages.flush()
+
     # --- what actions make
 
     def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
@@ -221,6 +250,7 @@ class RuleEngine:
             ticket = self._store(message)
         except Exception as error:
             raise ActionError(f"the row is not stored: {error}") from error
+        self.newest_ticket = ticket
         self._rows.add(ticket, message.clientid, message.topic, counters)
 
     def on_rows_stored(self, ticket: int, error: Exception | None) -> None:
@@ -285,10 +315,16 @@ class RuleEngine:
             rule.strand = Strand(self._threads, rule.evaluate, done, self._hand_back, waiting_max)
         self._index.add(rule, rule.topic_filters, self._orders[rule.rule_id])
         self._events.add(rule)
+        for topic_filter in rule.source_filters:
+            self._of_sources[topic_filter] = (*self._of_sources.get(topic_filter, ()), rule)
 
     def _uninstall(self, rule: RunningRule) -> None:
         self._index.remove(rule, rule.topic_filters)
         self._events.remove(rule)
+        for topic_filter in rule.source_filters:
+            left = tuple(one for one in self._of_sources.pop(topic_filter, ()) if one is not rule)
+            if left:
+                self._of_sources[topic_filter] = left
         if rule.strand is not None and (lost := rule.strand.close()):
             rule.counters.turned_away += lost
             rule.log.warn("rule %s is gone or another: %d messages that waited for it are lost", rule.rule_id, lost)

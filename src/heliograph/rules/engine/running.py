@@ -22,12 +22,11 @@ from heliograph.rules.engine.watching import RuleWatcher, watched, watched_actio
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
 from heliograph.rules.evaluator import LIVE, CompiledRule
+from heliograph.rules.events import NOT_PUBLISHED, SOURCE_PREFIXES
 from heliograph.rules.output import output_kinds
 from heliograph.rules.simple_select import SimpleSelect, TooSpecialError
 from heliograph.rules.tree import Foreach, Select, Star, Statement
 from heliograph.rules.values import UNDEFINED, Value
-
-_EVENT_PREFIXES: Final = ("$events/", "$bridges/")
 
 # Rows of FOREACH can each hold the whole message: one of a megabyte would become gigabytes.
 _MADE_BYTES_MAX: Final = 64 << 20
@@ -84,7 +83,12 @@ class RunningRule:
 
     @property
     def topic_filters(self) -> tuple[str, ...]:
-        return tuple(topic for topic in self.compiled.topics if not topic.startswith(_EVENT_PREFIXES))
+        return tuple(topic for topic in self.compiled.topics if not topic.startswith(NOT_PUBLISHED))
+
+    @property
+    def source_filters(self) -> tuple[str, ...]:
+        """Those that are for messages of sources."""
+        return tuple(topic for topic in self.compiled.topics if topic.startswith(SOURCE_PREFIXES))
 
     def take(self, columns: LiveColumns) -> None:
         """Evaluate the rule for one message or event, now or, if it may block, in a thread."""

@@ -1,0 +1,1 @@
+"""Settings of `sources`: messages that come in from elsewhere, in EMQX's words."""

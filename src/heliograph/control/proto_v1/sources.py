@@ -1,0 +1,101 @@
+"""Sources: messages that come in from elsewhere, and what is asked of their sources."""
+
+from typing import Annotated
+
+import msgspec
+
+from heliograph.rpc.asks import EQUAL, FEEDS, STATE, Ask
+from heliograph.rpc.methods import Args, NarrowingArgs
+
+Qos = Annotated[int, msgspec.Meta(ge=0, le=2)]
+
+
+class SourceMessage(Args, frozen=True):
+    """A message that came in.
+
+    Attributes:
+        topic: Where it was published there.
+        dup: Whether it was sent before.
+        properties: Of MQTT 5, in wire form without their length.
+        received_at_ms: Milliseconds since the epoch.
+        fault: Why it cannot be taken, where its process found that; the payload is left out then.
+    """
+
+    topic: str
+    payload: bytes = b""
+    qos: Qos = 0
+    retain: bool = False
+    dup: bool = False
+    properties: bytes = b""
+    received_at_ms: int = 0
+    fault: str = ""
+
+
+class SourceBatch(NarrowingArgs, frozen=True):
+    """Messages of one source, in the order in which they came.
+
+    Attributes:
+        source: Its id, as `mqtt:my_source`.
+        server: HOST:PORT from which they came.
+    """
+
+    source: str
+    server: str
+    messages: list[SourceMessage]
+
+
+class RefusedMessage(msgspec.Struct, frozen=True):
+    """A message that never can be taken; it is dropped, and counts as taken.
+
+    Attributes:
+        index: Its place in the batch.
+        reason: A word, as drops are counted by it.
+        text: The same for people.
+    """
+
+    index: int
+    reason: str
+    text: str
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """What became of a batch: all that is kept of the first `taken` messages is durable.
+
+    Attributes:
+        refused: Those of them that were dropped.
+        hold: Why the others were not taken, and are to be brought again later; empty where all were.
+    """
+
+    taken: int
+    refused: list[RefusedMessage]
+    hold: str
+
+
+class ReportedSource(Args, frozen=True):
+    """How a source is.
+
+    Attributes:
+        status: `connected`, `connecting` or `disconnected`.
+        reason: Why, where it is not connected.
+    """
+
+    source: str
+    status: str
+    reason: str = ""
+
+
+class SourceStates(NarrowingArgs, frozen=True):
+    """How all sources of the process with this number are."""
+
+    pid: int
+    states: list[ReportedSource]
+
+
+class SourcesKnown(msgspec.Struct, frozen=True):
+    """How many of the reported sources the node has."""
+
+    count: int
+
+
+SOURCES_DELIVER = Ask("sources.deliver", SourceBatch, Delivered, STATE, FEEDS)
+SOURCES_REPORT = Ask("sources.report", SourceStates, SourcesKnown, EQUAL, FEEDS)

@@ -1,0 +1,83 @@
+"""What the process of sources is given of each source: the settings of its type and of its connector, with secrets."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from heliograph.config.settings import Config
+from heliograph.config.sources.roots import all_sources, running_sources
+
+if TYPE_CHECKING:
+    from heliograph.config.actions.brokers import MqttConnectorConfig
+    from heliograph.config.actions.interface import ConnectorConfig
+    from heliograph.config.sources.brokers import MqttSource
+    from heliograph.config.sources.interface import MessageSourceConfig
+
+
+def sources_document(config: Config, socket: str, site: str) -> dict[str, Any] | None:
+    """The file of the process, as `heliograph.sources.settings` reads it; None if there is nothing for it to do.
+
+    Args:
+        socket: The path of the control socket.
+        site: What tells this node from others that connect to the same servers.
+
+    Raises:
+        SecretError: The file of a secret cannot be read.
+    """
+    running = {
+        source_id: {
+            "kind": kind,
+            "settings": _WRITTEN[kind](source, connector, f"{site}-{source_id.partition(':')[2]}"),
+        }
+        for source_id, source, connector in running_sources(config.connectors, config.sources)
+        if (kind := source_id.partition(":")[0]) in _WRITTEN
+    }
+    if not running:
+        return None
+    known = (f"{kind}:{name}" for kind, name, _ in all_sources(config.sources) if kind in _WRITTEN)
+    return {
+        "socket": socket,
+        "outbound": asdict(config.outbound),
+        "sources": running,
+        "paused": [one for one in known if one not in running],
+    }
+
+
+def document_of_one(
+    config: Config, kind: str, source: "MessageSourceConfig", connector: "ConnectorConfig | None"
+) -> dict[str, Any] | None:
+    """The file for the test of one source, of which nothing is kept; None for a type that needs no process.
+
+    Raises:
+        SecretError: The file of a secret cannot be read.
+    """
+    if kind not in _WRITTEN:
+        return None
+    settings = _WRITTEN[kind](source, connector, f"test-{secrets.token_hex(4)}")
+    one = {"kind": kind, "settings": settings}
+    return {"socket": "", "outbound": asdict(config.outbound), "sources": {f"{kind}:tested": one}}
+
+
+def _mqtt(source: "MqttSource", connector: "MqttConnectorConfig", name: str) -> dict[str, Any]:
+    parameters = source.parameters
+    return {
+        "host": connector.server.host,
+        "port": connector.server.port,
+        "clientid": f"{connector.clientid_prefix or 'heliograph-'}{name}",
+        "topic": parameters.topic,
+        "qos": parameters.qos,
+        "no_local": parameters.no_local,
+        "session_expiry": int(parameters.session_expiry_interval),
+        "version": connector.proto_ver,
+        "keepalive": min(65_535, max(1, int(connector.keepalive))),
+        "window": connector.max_inflight,
+        "timeout": source.resource_opts.start_timeout,
+        "username": connector.username,
+        "password": None if connector.password is None else connector.password.reveal(),
+        "tls": None if connector.tls is None else asdict(connector.tls),
+    }
+
+
+#: By type: how a source is written. A type that is not here needs no process.
+_WRITTEN: Final[Mapping[str, Callable[[Any, Any, str], dict[str, Any]]]] = {"mqtt": _mqtt}

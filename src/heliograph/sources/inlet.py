@@ -1,0 +1,130 @@
+"""What is under way from one source to the node: bounded, in order, and acknowledged after the node's commit."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from heliograph.control.proto_v1.sources import Delivered, SourceBatch, SourceMessage
+from heliograph.processes.backoff import Backoff
+from heliograph.rpc.conversation import UnreachableError
+from heliograph.rpc.frames import ARGS_BYTES_MAX
+from heliograph.rpc.methods import RpcError
+
+MESSAGE_BYTES_MAX: Final = ARGS_BYTES_MAX - 8192
+"""Of a message that the node can be brought: topic, payload and properties."""
+WINDOW: Final = 512
+"""Messages of one source that may be under way, where its type has no window of its own."""
+
+_BATCH_MESSAGES: Final = 256
+_OVERHEAD_BYTES: Final = 64  # of the names and numbers of a message in a frame
+_AGAIN: Final = Backoff(first_s=0.05, longest_s=2.0)
+
+Deliver = Callable[[SourceBatch], Awaitable[Delivered]]
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message, and what acknowledges it at its origin: called once, when the node has it or never can."""
+
+    message: SourceMessage
+    done: Callable[[], None]
+
+    @property
+    def size(self) -> int:
+        """Bytes in a frame, about."""
+        one = self.message
+        return len(one.payload) + len(one.topic.encode()) + len(one.properties) + len(one.fault) + _OVERHEAD_BYTES
+
+
+class Inlet:
+    """Brings the messages of one source to the node, one batch after another; owned by its worker.
+
+    Args:
+        deliver: Asks the node.
+        hold: Called with why the node takes nothing at present; empty when it does again.
+    """
+
+    def __init__(self, source_id: str, deliver: Deliver, hold: Callable[[str], None], window: int = WINDOW) -> None:
+        self.server = ""
+        self.window = window
+        self._source_id = source_id
+        self._deliver = deliver
+        self._hold = hold
+        self._waiting: deque[Incoming] = deque()
+        self._under_way = 0
+        self._changed = asyncio.Condition()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its source has to wait."""
+        return len(self._waiting) + self._under_way >= self.window
+
+    async def put(self, incoming: Incoming) -> None:
+        """Bring a message to the node; returns when it is in the window, which may take long."""
+        if incoming.size > MESSAGE_BYTES_MAX:
+            incoming = _without_payload(incoming)
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self.is_full)
+            self._waiting.append(incoming)
+            self._changed.notify_all()
+
+    async def drop_unacknowledged(self) -> None:
+        """Forget what waits and is sent again by its origin, whose connection was lost; wait for what is under way."""
+        async with self._changed:
+            kept = [one for one in self._waiting if one.message.qos == 0]
+            self._waiting.clear()
+            self._waiting.extend(kept)
+            await self._changed.wait_for(lambda: not self._under_way)
+            self._changed.notify_all()
+
+    async def run(self) -> None:
+        """Bring batches until this is cancelled."""
+        failures = 0
+        while True:
+            batch = await self._next_batch()
+            done = 0
+            try:
+                args = SourceBatch(self._source_id, self.server, [one.message for one in batch])
+                answer = await self._deliver(args)
+                done, problem = answer.taken, answer.hold
+            except RpcError as error:
+                problem = f"the node does not take its messages: {error}"
+            except UnreachableError as error:
+                problem = f"the node cannot be asked: {error}"
+            for one in batch[:done]:
+                one.done()
+            await self._settle(batch[done:])
+            self._hold(problem)
+            failures = failures + 1 if problem else 0
+            if problem:
+                await asyncio.sleep(_AGAIN.pause_s(failures))  # the node takes nothing now
+
+    async def _next_batch(self) -> list[Incoming]:
+        batch: list[Incoming] = []
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(self._waiting))
+            left = MESSAGE_BYTES_MAX
+            while self._waiting and len(batch) < _BATCH_MESSAGES:
+                left -= self._waiting[0].size
+                if batch and left < 0:
+                    break
+                batch.append(self._waiting.popleft())
+            self._under_way = len(batch)
+        return batch
+
+    async def _settle(self, again: list[Incoming]) -> None:
+        async with self._changed:
+            self._waiting.extendleft(reversed(again))
+            self._under_way = 0
+            self._changed.notify_all()
+
+    def __repr__(self) -> str:
+        return f"Inlet({self._source_id}, {len(self._waiting)} wait, {self._under_way} under way)"
+
+
+def _without_payload(incoming: Incoming) -> Incoming:
+    one = incoming.message
+    fault = f"packet_too_large: a message of {len(one.payload)} bytes; the node can be brought {MESSAGE_BYTES_MAX}"
+    return Incoming(SourceMessage(one.topic, received_at_ms=one.received_at_ms, fault=fault), incoming.done)
