@@ -1,12 +1,14 @@
 """What the two engines of actions cost and how late their rows are: the action runner beside Spark's pipeline.
 
-A node runs two actions, a web service that answers at once and a Redis, both started for it. For each engine in turn:
+A node runs actions for a web service that answers at once, a PostgreSQL and a Redis, all started for it. For each
+engine in turn:
 
 - `latency`: a row a time, published at QoS 1; from its publish to the arrival of its request.
-- `http`, `redis`: many rows at once; the rows of a second, and those of a second of CPU time of the engine's processes,
-  which are the runner, or the driver with Java and its Python workers.
+- `http`, `http100` (100 rows in a request), `postgresql`, `redis`: many rows at once; the rows of a second, and those
+  of a second of CPU time of the engine's processes: the runner, or the driver with Java and its Python workers.
 
-Then what the runner holds while it is idle: memory of its own, without what it shares with other processes.
+Then what the runner holds while it is idle and behind all of that: memory of its own, without what it shares with
+other processes.
 
     python benchmarks/actions.py [--rows N] [--latencies N] [--only local|spark]
 """
@@ -33,6 +35,7 @@ from benchmarks.brokers import HELIOGRAPH, Broker, BrokerError
 from benchmarks.findings import Finding, add_report_options, machine, report
 
 from support.mosquitto import free_port
+from support.postgresql import Postgresql, postgresql
 from support.redis import RedisServer, redis_server
 
 OUTPUT: Final = Path("bench-output")
@@ -42,9 +45,17 @@ SPARK: Final = "spark"
 _MEDIAN_MS: Final = 20.0
 _P99_MS: Final = 100.0
 _IDLE_MIB: Final = 45.0
+_BUSY_MIB: Final = 64.0
+_TIMES_OF_SPARK: Final = 3.0
 _READY_S: Final = 120.0
 _ARRIVED_S: Final = 180.0
 _PAUSE_S: Final = 0.05
+_TARGETS: Final = {
+    "http": "HTTP",
+    "http100": "HTTP, 100 in a request",
+    "postgresql": "PostgreSQL",
+    "redis": "Redis",
+}
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _SETTINGS: Final = """
 durable_storage {{ messages.topics = ["only/this"], flight.bind = "127.0.0.1:{flight}" }}
@@ -52,12 +63,19 @@ pipeline {{ enable = {is_spark}, master = "local[2]", trigger = 100ms, spark_con
 actions.engine = {engine}
 connectors.http.web {{ url = "http://127.0.0.1:{web}" }}
 actions.http.web {{ connector = web, parameters {{ body = "${{payload}}" }} }}
+actions.http.many {{ connector = web, parameters {{ body = "${{payload}}", max_records = 100 }} }}
+connectors.pgsql.db {{
+  server = "127.0.0.1:{pg.port}", database = {pg.database}, username = {pg.user}, password = "{pg.password}"
+}}
+actions.pgsql.db {{ connector = db, parameters.sql = "INSERT INTO {engine} (doc) VALUES (${{payload}})" }}
 connectors.redis.cache {{ parameters {{
   server = "127.0.0.1:{redis.port}", password = "{redis.password}", redis_type = single
 }} }}
 actions.redis.cache {{ connector = cache, parameters {{ command_template = [RPUSH, "{engine}", "${{payload}}"] }} }}
 rule_engine.rules {{
   web {{ sql = "SELECT payload FROM \\"web\\"", actions = ["http:web"] }}
+  many {{ sql = "SELECT payload FROM \\"many\\"", actions = ["http:many"] }}
+  db {{ sql = "SELECT payload FROM \\"db\\"", actions = ["pgsql:db"] }}
   cache {{ sql = "SELECT payload FROM \\"cache\\"", actions = ["redis:cache"] }}
 }}
 """
@@ -69,6 +87,12 @@ class Service:
 
     port: int = 0
     arrived: list[tuple[float, bytes]] = field(default_factory=list)
+    rows: int = 0
+
+    def clear(self) -> None:
+        """Forget what arrived."""
+        self.arrived.clear()
+        self.rows = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
@@ -78,6 +102,7 @@ class Service:
                 found = re.search(rb"(?i)content-length: (\d+)", head)
                 body = await reader.readexactly(int(found[1])) if found is not None else b""
                 self.arrived.append((time.time(), body))
+                self.rows += body.count(b'"n":')  # of each row, alone or in an array
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -134,6 +159,7 @@ class Engine:
     broker: Broker
     web: Service
     redis: RedisServer
+    database: Postgresql
 
     def processes(self) -> list[int]:
         """Those of the engine, the first of which the node started."""
@@ -160,6 +186,10 @@ class Engine:
         with self.redis.client() as client:
             return int(client.llen(self.name))
 
+    def rows_in_postgresql(self) -> int:
+        """Rows that arrived there."""
+        return int(self.database.query(f"SELECT count(*) FROM {self.name}")[0][0])
+
     def own_memory(self) -> int:
         """Bytes that its first process shares with no other one."""
         text = Path(f"/proc/{self.processes()[0]}/smaps_rollup").read_text()
@@ -182,10 +212,13 @@ def measure(engine: Engine, rows: int, latencies: int) -> dict[str, float]:
     _wait(engine.processes, _READY_S, "the engine has not started")
     figures = asyncio.run(_latencies(engine, latencies))
     payloads = [b'{"n": %d, "text": "some text of a usual length for a row"}' % number for number in range(rows)]
-    web, cache = engine.web, engine.rows_in_redis()
-    web.arrived.clear()
-    figures |= _rates("http", engine, b"web", payloads, lambda: len(web.arrived) >= rows)
-    return figures | _rates("redis", engine, b"cache", payloads, lambda: engine.rows_in_redis() >= cache + rows)
+    web, cache, stored = engine.web, engine.rows_in_redis(), engine.rows_in_postgresql()
+    for name, topic in (("http", b"web"), ("http100", b"many")):
+        web.clear()
+        figures |= _rates(name, engine, topic, payloads, lambda: web.rows >= rows)
+    figures |= _rates("postgresql", engine, b"db", payloads, lambda: engine.rows_in_postgresql() >= stored + rows)
+    figures |= _rates("redis", engine, b"cache", payloads, lambda: engine.rows_in_redis() >= cache + rows)
+    return figures | {"memory": engine.own_memory()}
 
 
 async def _latencies(engine: Engine, count: int) -> dict[str, float]:
@@ -193,7 +226,7 @@ async def _latencies(engine: Engine, count: int) -> dict[str, float]:
     web = engine.web
     async with Publisher(engine.broker.port) as publisher:
         for number in range(-5, count):  # the first ones wait for the start, and for the first connection
-            web.arrived.clear()
+            web.clear()
             began = time.time()
             await publisher.publish(b"web", [b'{"n": %d}' % number])
             end = time.monotonic() + _READY_S
@@ -206,8 +239,12 @@ async def _latencies(engine: Engine, count: int) -> dict[str, float]:
             await asyncio.sleep(_PAUSE_S)
         with engine.redis.client() as client:
             before = engine.rows_in_redis()
-            await publisher.publish(b"cache", [b"{}"])
+            stored, many = engine.rows_in_postgresql(), len(web.arrived)
+            for topic in (b"cache", b"db", b"many"):
+                await publisher.publish(topic, [b'{"n": 0}'])
             _wait(lambda: engine.rows_in_redis() > before, _READY_S, "no row came to Redis")
+            _wait(lambda: engine.rows_in_postgresql() > stored, _READY_S, "no row came to PostgreSQL")
+            _wait(lambda: len(web.arrived) > many, _READY_S, "no row came in an array")
             client.delete(engine.name)
     found.sort()
     return {"median": found[len(found) // 2], "p99": found[len(found) * 99 // 100]}
@@ -243,13 +280,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     figures: dict[str, dict[str, float]] = {}
     notes: list[str] = []
     idle = 0
-    with tempfile.TemporaryDirectory(dir=OUTPUT) as folder, redis_server(Path(folder)) as redis, service() as web:
+    with (
+        tempfile.TemporaryDirectory(dir=OUTPUT) as folder,
+        redis_server(Path(folder)) as redis,
+        postgresql() as database,
+        service() as web,
+    ):
         for name in args.only or (LOCAL, SPARK):
             values = {"engine": name, "is_spark": json.dumps(name == SPARK), "flight": free_port()}
-            settings = _SETTINGS.format(web=web.port, redis=redis, **values)
+            settings = _SETTINGS.format(web=web.port, redis=redis, pg=database, **values)
+            database.query(f"CREATE TABLE {name} (doc text)")
             try:
                 with Broker(replace(HELIOGRAPH, settings=settings), Path(folder) / name, None) as broker:
-                    engine = Engine(name, broker, web, redis)
+                    engine = Engine(name, broker, web, redis, database)
                     if name == LOCAL:
                         _wait(engine.processes, _READY_S, "the runner has not started")
                         time.sleep(args.idle)
@@ -263,20 +306,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _findings(figures: dict[str, dict[str, float]], idle: int) -> list[Finding]:
     local, spark = figures.get(LOCAL, {}), figures.get(SPARK, {})
-    rows = [
+    rows: list[tuple[str, str, str, float | None, bool]] = [
         ("from a publish to its HTTP request, median", "median", " ms", _MEDIAN_MS, True),
         ("the same, p99", "p99", " ms", _P99_MS, True),
-        ("rows to HTTP, a second", "http/s", "", None, False),
-        ("rows to HTTP, a second of CPU time", "http/CPU s", "", spark.get("http/CPU s"), False),
-        ("rows to Redis, a second", "redis/s", "", None, False),
-        ("rows to Redis, a second of CPU time", "redis/CPU s", "", spark.get("redis/CPU s"), False),
     ]
+    for name, title in _TARGETS.items():
+        least = spark.get(f"{name}/CPU s")
+        if least is not None and name == "http100":
+            least *= _TIMES_OF_SPARK
+        rows.append((f"rows to {title}, a second", f"{name}/s", "", None, False))
+        rows.append((f"rows to {title}, a second of CPU time", f"{name}/CPU s", "", least, False))
     found = [
         Finding(title, local[key], unit, limit, at_most, spark.get(key))
         for title, key, unit, limit, at_most in rows
         if key in local
     ]
-    return [*found, Finding("memory of its own of an idle runner", idle / 2**20, " MiB", _IDLE_MIB)] if idle else found
+    if idle:
+        found.append(Finding("memory of its own of an idle runner", idle / 2**20, " MiB", _IDLE_MIB))
+        found.append(Finding("the same behind all of this", local["memory"] / 2**20, " MiB", _BUSY_MIB))
+    return found
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

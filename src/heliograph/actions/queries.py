@@ -30,6 +30,12 @@ QUERIES: Final[tuple[Metric, ...]] = (
     gauge(f"{_PREFIX}.running", "1 while a query runs, and its last start did not fail.", "", _LABELS),
     gauge(f"{_PREFIX}.lag", "Messages of its topics that it has yet to read; absent while unknown.", "", _LABELS),
     gauge(f"{_PREFIX}.behind", "How long the oldest of them has waited; absent while unknown.", "seconds", _LABELS),
+    gauge(
+        f"{_PREFIX}.batch_bytes",
+        "Bytes of the rows that it holds, of the batch that it writes; of actions without Spark.",
+        "bytes",
+        _LABELS,
+    ),
     *(counter(f"{_PREFIX}.{name}", meaning, "", _LABELS) for name, meaning in _COUNTS.items()),
 )
 
@@ -77,7 +83,7 @@ class PipelineQueries:
     def lose_sight(self) -> None:
         """The driver does not run: how its queries are is not known, and what they counted stays."""
         for query in self._of.values():
-            query.row = {**query.row, "state": "", "lag": None, "behind_s": None}
+            query.row = {**query.row, "state": "", "lag": None, "behind_s": None, "batch_bytes": None}
 
     def end(self) -> None:
         """There is no pipeline any more."""
@@ -107,7 +113,7 @@ class PipelineQueries:
             labels = (self._shown(name),)
             is_running = query.row.get("state") in (RUNNING, RETRYING) and not query.is_failing
             samples.append(Sample(f"{_PREFIX}.running", int(is_running), labels))
-            for metric, key in (("lag", "lag"), ("behind", "behind_s")):
+            for metric, key in (("lag", "lag"), ("behind", "behind_s"), ("batch_bytes", "batch_bytes")):
                 value = query.row.get(key)
                 if value is not None:
                     samples.append(Sample(f"{_PREFIX}.{metric}", value, labels))

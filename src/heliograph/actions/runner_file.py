@@ -9,7 +9,8 @@ from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.roots import LOCAL, connector_of
 from heliograph.config.settings import Config
 
-_BATCH_BYTES: Final = 8 << 20
+# The runner holds a batch some six times over while it makes requests of it, for each action.
+_BATCH_BYTES: Final = 2 << 20
 
 
 def runner_actions(config: Config) -> dict[str, Any]:

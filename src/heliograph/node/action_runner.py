@@ -18,6 +18,7 @@ from heliograph.config.settings import Config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
+from heliograph.node.memory_limit import resident
 from heliograph.node.pipeline import DIRECTORY, PipelineRefusedError, checkpoint_of, endpoint_of, mqtt_of, output_of
 from heliograph.node.reader import ReaderPart
 from heliograph.node.rules import RulesPart
@@ -31,6 +32,7 @@ ALARM: Final = "action_runner_failed"
 METRICS: Final[tuple[Metric, ...]] = (
     gauge("action_runner.running", "1 while the action runner runs."),
     counter("action_runner.restarts", "Times that it was started again."),
+    gauge("action_runner.memory_bytes", "Its resident memory without programs and libraries.", "bytes"),
 )
 
 _RUNNER: Final = "runner"
@@ -105,9 +107,12 @@ class ActionRunnerPart(Part):
     def samples(self) -> list[Sample]:
         run = self._run
         is_running = run is not None and run.pid is not None
-        return plain(
-            {"action_runner.running": int(is_running), "action_runner.restarts": 0 if run is None else run.restarts}
-        )
+        held = 0
+        if run is not None and run.pid is not None:
+            with contextlib.suppress(OSError):  # it has ended
+                held = resident(run.pid).own_bytes
+        found = {"running": int(is_running), "restarts": 0 if run is None else run.restarts, "memory_bytes": held}
+        return plain({f"action_runner.{name}": value for name, value in found.items()})
 
     def health(self) -> str:
         return "" if self._run is None else self._run.health()

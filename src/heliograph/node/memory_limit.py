@@ -29,8 +29,9 @@ class Resident(NamedTuple):
     own_bytes: int
 
 
-def resident() -> Resident:
-    with Path("/proc/self/statm").open("rb") as statm:
+def resident(pid: int | str = "self") -> Resident:
+    """What a process has in memory. Raises `OSError` where it has ended."""
+    with Path(f"/proc/{pid}/statm").open("rb") as statm:
         _, pages, of_files, *_ = statm.read().split()
     return Resident(int(pages) * _PAGE_BYTES, (int(pages) - int(of_files)) * _PAGE_BYTES)
 

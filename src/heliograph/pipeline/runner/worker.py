@@ -244,11 +244,11 @@ class ActionWorker:
         )
         if payloads:
             rows = LocalRows(payloads, action.sink, is_text=action.has_text_rows)
-            figures.rows_under_way = len(payloads)
+            figures.rows_under_way, figures.batch_bytes = len(payloads), sum(map(len, payloads))
             try:
                 figures.sink_figures.update(action.sink.write(rows, batch).figures)
             finally:
-                figures.rows_under_way = 0
+                figures.rows_under_way = figures.batch_bytes = 0
             if (oldest_us := self._oldest_us()) is not None:
                 figures.rows_answered_late += sum(time_us < oldest_us for time_us in times)
         if refusals.kept:

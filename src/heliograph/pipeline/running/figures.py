@@ -37,6 +37,7 @@ class QueryFigures:
         rows_expired: Rows that were dropped for their age; of actions without Spark, as the next three.
         rows_crowded_out: Rows that were dropped since too many bytes waited.
         rows_under_way: Rows of the batch that is being written.
+        batch_bytes: Bytes of those rows; None of queries of Spark, whose processes hold them.
         rows_answered_late: Rows that had become too old when the target had them.
         lag: Messages of its topics stored and not read yet; None when it could not be asked.
         behind_s: How long the oldest of them has been stored; None where that is not known.
@@ -62,6 +63,7 @@ class QueryFigures:
     rows_crowded_out: int = 0
     rows_under_way: int = 0
     rows_answered_late: int = 0
+    batch_bytes: int | None = None
     late_kept: int = 0
     dead_letters: int = 0
     batch_ms: int = 0
