@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.browser import Dashboard, expect
+from support.managed_clients import Peers
 from support.management import ManagedNode
-from support.webhook import Webhook, webhook
+from support.webhook import Answer, Webhook, webhook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -49,7 +50,8 @@ def test_a_connector_and_an_action_are_tested_made_and_deleted_by_name(
     expect(page.get_by_role("heading", name="Connector http:web")).to_be_focused()
     _save_behind_another(admin, managed, page)
     _make_action(admin, managed, service, page)
-    _follow_the_data(admin, managed, page)
+    _follow_the_data(admin, managed, service, page)
+    _replay_its_letters(admin, service, page)
     _delete_both(admin, managed, page)
 
 
@@ -112,13 +114,17 @@ def _make_action(admin: Dashboard, managed: ManagedNode, service: Webhook, page:
     admin.check_access()
 
 
-def _follow_the_data(admin: Dashboard, managed: ManagedNode, page: Page) -> None:
+def _follow_the_data(admin: Dashboard, managed: ManagedNode, service: Webhook, page: Page) -> None:
     """From the topic to the target, by the keyboard; what fails says so, and leaves the picture when it works."""
     admin.open("data_flow")
     for name in ("Topic w/#", "Rule to_web", "Action hook", "Connector web", "Target 127.0.0.1"):
         expect(page.get_by_role("link", name=name).first).to_be_visible()
     action = page.get_by_role("link", name="Action hook")
-    expect(action).to_contain_text("disconnected")  # this node runs no pipeline
+    expect(action).to_contain_text("connected")
+    service.answer = lambda request: Answer(400)
+    with Peers(managed) as peers:
+        peers.connect("station").publish("w/1", b'{"msg": "hello"}', 1)
+        expect(action).to_contain_text("has failed")
     admin.check_access()
     admin.check_width()
     page.get_by_label("Only what fails").check()
@@ -134,6 +140,18 @@ def _follow_the_data(admin: Dashboard, managed: ManagedNode, page: Page) -> None
     action.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Action http:hook")).to_be_focused()
+
+
+def _replay_its_letters(admin: Dashboard, service: Webhook, page: Page) -> None:
+    """From its page, on a node that runs no pipeline."""
+    page.get_by_role("link", name="Show its dead letters").click()
+    expect(page.get_by_role("row").filter(has_text="hello")).to_be_visible()
+    admin.check_access()
+    service.answer = lambda request: Answer()
+    page.get_by_role("button", name="Replay http:hook").click()
+    page.get_by_role("dialog").get_by_role("button", name="Replay http:hook").click()
+    expect(page.get_by_text("1 letter replayed, 1 row written, 0 letters stay.")).to_be_visible()
+    assert service.requests[-1].path == "/ours/rows/station"
 
 
 def _delete_both(admin: Dashboard, managed: ManagedNode, page: Page) -> None:

@@ -24,6 +24,7 @@ PASSWORD: Final = "first-password-1"
 SETTINGS: Final = f"""
     dashboard.default_username = "{USER}"
     dashboard.default_password = "{PASSWORD}"
+    actions.engine = local
     listeners.ws.default {{ enable = true, bind = "127.0.0.1:0" }}
     sysmon.os {{ cpu_high_watermark = "100%", sysmem_high_watermark = "100%", procmem_high_watermark = "100%" }}
 """  # how busy the machine is raises no alarm

@@ -20,6 +20,8 @@ export const ActionMetrics = ({ id, rules, metrics }) => {
       <p class="actions">
         ${may("actions:write") && html`<button type="button" disabled=${reset.isRunning} onClick=${() => reset.run()}>
           ${texts.reset}</button>`}
+        ${(metrics?.failed ?? 0) > 0 && may("pipeline:read") && html`<a class="button"
+          href=${link("pipeline", { tab: "dead_letters", rule: id })}>${texts.letters}</a>`}
         ${rules.length > 0 && html`<span>${texts.uses.actions}: ${rules.map((rule) =>
           html`<a key=${rule} href=${link("rule", rule)}>${rule}</a> `)}</span>`}
       </p>

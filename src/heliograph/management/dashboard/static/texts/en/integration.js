@@ -32,6 +32,7 @@ export default {
   meaningless: "Accepted as EMQX has it, without a meaning here",
   metrics: "What became of its rows",
   reset: "Count from zero",
+  letters: "Show its dead letters",
   /** @type {Record<string, string>} */
   counts: { success: "Written", failed: "Dead letters", retried: "Tried again", queuing: "Waiting",
     rate: "Rows a second" },
