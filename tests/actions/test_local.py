@@ -32,7 +32,6 @@ NAMES: Final = ("http:web", "pgsql:db", "redis:cache", "mqtt:hub")
 PAYLOAD: Final = {"n": 1, "name": 'it\'s "quoted"', "deep": {"list": [1, {"x": 2.5}]}}
 SETTINGS: Final = """
 durable_storage { messages.topics = ["only/this"], flight.bind = "127.0.0.1:0" }
-actions.engine = auto
 """
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "http:web": {
@@ -126,9 +125,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             kind, _, name = action.partition(":")
             made = {"connector": name, "parameters": PARAMETERS[action]}
             settings += (f"connectors.{kind}.{name} {json.dumps(place)}", f"actions.{kind}.{name} {json.dumps(made)}")
-        # What the node starts finds no Spark, as where it is not installed.
+        # What the node starts finds neither, as where they are not installed.
         absent = tmp_path_factory.mktemp("absent")
-        (absent / "pyspark.py").write_text("raise ImportError('pyspark is not installed')")
+        (absent / "sitecustomize.py").write_text(
+            "import sys\nsys.modules['pyspark'] = sys.modules['confluent_kafka'] = None\n"
+        )
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setenv("PYTHONPATH", f"{absent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
         managed = stack.enter_context(ManagedNode(directory, "\n".join(settings)))
@@ -262,6 +263,21 @@ def test_a_row_that_the_target_refuses_is_a_dead_letter_and_is_replayed(
 def _ctl(world: World, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["ctl", "pipeline", "dlq", *words, "--data-dir", str(world.managed.node.data_dir)]) == 0
     return capsys.readouterr().out
+
+
+def test_what_cannot_run_is_refused_with_what_to_install(world: World) -> None:
+    world.make("/connectors", type="kafka_producer", name="k", bootstrap_hosts="127.0.0.1:9")
+    world.make("/actions", type="kafka_producer", name="k", connector="k", parameters={"topic": "t"})
+    refused = world.api.post("/rules", json={"id": "k", "sql": 'SELECT * FROM "k"', "actions": ["kafka_producer:k"]})
+    assert (refused.status_code, refused.json()["code"]) == (400, "BAD_REQUEST")
+    assert "needs the package confluent-kafka: pip install 'heliograph[actions,sinks]'" in refused.json()["message"]
+    world.make("/connectors", type="parquet", name="p")
+    columns = {"topic": "string"}
+    world.make("/actions", type="parquet", name="p", connector="p", parameters={"path": "p", "columns": columns})
+    waits = world.api.post("/rules", json={"id": "p", "sql": 'SELECT * FROM "p"', "actions": ["parquet:p"]})
+    assert (waits.status_code, "set pipeline.enable = true" in waits.headers["warning"]) == (201, True)
+    assert "parquet:p" in world.api.get("/alarms").text
+    assert world.api.delete("/rules/p").status_code == 204
 
 
 def _runs_again(world: World, killed: int) -> bool:

@@ -15,6 +15,7 @@ from heliograph.settings.errors import ConfigError
 from support.cases import cases
 
 CONNECTORS = """
+actions.engine = spark
 connectors {
   http.web { url = "https://a.org:8443/base", headers { x-key = secret }, pool_size = 3, ssl.verify = verify_none }
   pgsql.db { server = db, database = d, username = u, password = "file:///run/secrets/db" }
@@ -358,6 +359,7 @@ def test_what_emqx_says_of_its_buffers_is_accepted(tmp_path: Path) -> None:
     rules = made(
         tmp_path,
         """
+        actions.engine = spark
         connectors.kafka_producer.bus { bootstrap_hosts = "a:9092", authentication = none, ssl { enable = false } }
         actions.kafka_producer.out {
           connector = bus, resource_opts { health_check_interval = 15s, query_mode = sync, request_ttl = infinity }

@@ -38,6 +38,7 @@ NAMES: Final = ("http:web", "pgsql:db", "redis:cache", "mqtt:hub", "parquet:lake
 ACCEPTED: Final = (0x00, 0x10)  # also where nobody subscribes
 PAYLOAD: Final = {"n": 1, "name": 'it\'s "quoted"', "deep": {"list": [1, {"x": 2.5}]}}
 SETTINGS: Final = f"""
+actions.engine = spark
 durable_storage {{ messages.topics = ["only/this"], flight.bind = "127.0.0.1:0" }}
 pipeline {{
   enable = true, master = "local[2]", trigger = 1s

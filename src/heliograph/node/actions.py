@@ -39,8 +39,9 @@ _PROBE: Final = ("heliograph.cli.main", "pipeline", "probe")
 _PROBE_S: Final = 45.0  # of which the target gets ten
 
 
-#: The alarm of a node whose rules store rows for actions that nothing brings to their targets.
+#: The alarms of a node whose rules store rows for actions that nothing brings to their targets.
 _OFF_ALARM: Final = "pipeline_off"
+_READER_OFF_ALARM: Final = "storage_reader_off"
 
 
 class _Process(Protocol):
@@ -103,7 +104,7 @@ class ActionsPart(Part):
     name = "actions"
     metrics = QUERIES
     needs = ("kernel", "pipeline", "action_runner")
-    roots = ("connectors", "actions", "rule_engine", "pipeline")
+    roots = ("connectors", "actions", "rule_engine", "pipeline", "durable_storage.flight")
 
     def __init__(
         self,
@@ -157,19 +158,23 @@ class ActionsPart(Part):
         self._running = running_actions(config.connectors, config.actions)
         for name, engine in self._engines.items():
             engine.figures.keep({query_name(one) for one in self._actions if self._engine_of(one) == name})
-        waiting = sorted(one for one in self._running & self._rules.keys() if self._engine_of(one) == SPARK)
-        self._tell_unheeded(waiting)
-        if waiting and not config.pipeline.enable:
-            text = (
-                f"the pipeline is off, and rows wait for it: set pipeline.enable = true, or no row reaches the "
-                f"target of {', '.join(waiting[:5])}{' and others' if len(waiting) > 5 else ''}"
-            )
-            self._kernel.alarms.activate(
-                _OFF_ALARM, text, {"actions": waiting[:100]}, logs_message=True, degrades=False
-            )
-            self._kernel.alarms.update(_OFF_ALARM, text, {"actions": waiting[:100]})
-        else:
-            self._kernel.alarms.deactivate(_OFF_ALARM)
+        named = sorted(self._running & self._rules.keys())
+        has_reader = config.durable_storage.flight.enable
+        of_spark = [one for one in named if self._engine_of(one) == SPARK]
+        self._tell_off(_OFF_ALARM, [] if config.pipeline.enable else of_spark, f"the pipeline is off: {PIPELINE_OFF}")
+        self._tell_unheeded(of_spark)
+        local = [one for one in named if self._engine_of(one) == LOCAL]
+        self._tell_off(_READER_OFF_ALARM, [] if has_reader else local, FLIGHT_OFF)
+
+    def _tell_off(self, alarm: str, waiting: Sequence[str], why: str) -> None:
+        if not waiting:
+            self._kernel.alarms.deactivate(alarm)
+            return
+        shown = f"{', '.join(waiting[:5])}{' and others' if len(waiting) > 5 else ''}"
+        text = f"rows wait, and none reaches the target of {shown}: {why}"
+        details = {"actions": list(waiting[:100])}
+        self._kernel.alarms.activate(alarm, text, details, logs_message=True, degrades=False)
+        self._kernel.alarms.update(alarm, text, details)
 
     def _tell_unheeded(self, of_spark: Sequence[str]) -> None:
         """Say which settings of actions have no effect, once."""

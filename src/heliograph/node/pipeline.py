@@ -366,6 +366,6 @@ def file_arguments(files: Sequence[str]) -> list[str]:
 
 async def validate(*files: str) -> None:
     """Checked in a process of its own, since a broker loads nothing of the pipeline; raises `PipelineRefusedError`."""
-    fault = await PROGRAMS.fault(*COMMAND, "validate", *file_arguments(files), "--no-spark")
+    fault = await PROGRAMS.fault(*COMMAND, "validate", *file_arguments(files), "--no-spark", "--java")
     if fault:
         raise PipelineRefusedError(f"the pipeline: {fault}")

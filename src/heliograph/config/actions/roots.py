@@ -57,7 +57,7 @@ SPARK: Final = "spark"
 class ActionSettings:
     engine: str = setting(
         Choice(AUTO, LOCAL, SPARK),
-        SPARK,
+        AUTO,
         "Who brings rows to their targets: `spark` the pipeline, `local` a small process of the node without Java "
         "([engines](actions.md#engines)), `auto` the local one where the type lets it, and Spark for tables.",
     )

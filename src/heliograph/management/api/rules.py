@@ -249,17 +249,22 @@ def rule_metrics(row: RuleShown) -> dict[str, float]:
 
 
 async def _warn(response: Response, rule: RuleBody, nodes: AskedNodes) -> None:
-    """Say in a header that rows of a rule wait for a pipeline that is off."""
+    """Say in a header that rows of a rule wait for a pipeline, or a storage reader, that is off."""
     if not rule.enable:
         return
     engine = str((await settings_tree(nodes.own, "actions")).get("engine"))
-    kinds = [one.partition(":")[0] for one in rule.actions if isinstance(one, str)]
-    is_of_spark = any(engine_of(engine, kind) == SPARK for kind in kinds)
-    is_of_spark = is_of_spark or any(not isinstance(one, str) and one.function == "pipeline" for one in rule.actions)
-    if is_of_spark and not (await settings_tree(nodes.own, "pipeline")).get("enable"):
-        from heliograph.config.pipeline_needs import PIPELINE_OFF  # most processes never need the declarations
+    engines = {engine_of(engine, one.partition(":")[0]) for one in rule.actions if isinstance(one, str)}
+    engines |= {SPARK for one in rule.actions if not isinstance(one, str) and one.function == "pipeline"}
+    if not engines:
+        return
+    from heliograph.config.pipeline_needs import FLIGHT_OFF, PIPELINE_OFF  # most processes never need the declarations
 
+    text = ""
+    if SPARK in engines and not (await settings_tree(nodes.own, "pipeline")).get("enable"):
         text = f"the rows of this rule wait for the pipeline, which is off: {PIPELINE_OFF}"
+    elif not (await settings_tree(nodes.own, "durable_storage.flight")).get("enable"):
+        text = f"the rows of this rule wait for their engine: {FLIGHT_OFF}"
+    if text:
         response.headers["Warning"] = f'199 - "{text}"'
 
 

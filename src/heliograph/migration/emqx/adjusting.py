@@ -50,7 +50,6 @@ class Adjusting:
         self._texts_of_files()
         self._files()
         self._actions_of_rules()
-        self._engine()
         self._dashboard()
         return self._tree
 
@@ -218,17 +217,6 @@ class Adjusting:
                 reason = f"actions of this type are not there; types are {', '.join(types)} (docs/actions.md)"
                 self._note(action, REFUSED, f"rule_engine.rules.{name}: the action {action.value}", "", reason)
                 self._tree = without(self._tree, (*path, str(number)))
-
-    def _engine(self) -> None:
-        """EMQX runs actions in the broker; the engine that comes closest to that needs no Spark."""
-        actions, engine = value_at(self._tree, ("actions",)), ("actions", "engine")
-        if actions is not None and actions.value and value_at(self._tree, engine) is None:
-            self._set(engine, "auto")
-            reason = (
-                "a process beside the node runs actions as EMQX does, and Spark those of tables: pip install "
-                "'heliograph[actions]' (docs/actions.md)"
-            )
-            self._note(actions, CHANGED, "actions", "actions.engine = auto", reason)
 
     def _dashboard(self) -> None:
         if value_at(self._tree, ("dashboard", "listeners")) is None:

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from importlib import invalidate_caches
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -27,6 +28,7 @@ from heliograph.pipeline.runner.settings import RunnerSettings, read_settings
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import FAILED, QueryFigures
 from heliograph.pipeline.side_outputs.retention import DEFAULT_RETENTION, keep_within
+from heliograph.pipeline.sinks.interface import INSTALL_WITHOUT_SPARK
 from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.storage.durable_files import write_whole
 
@@ -65,6 +67,9 @@ class Runner:
                 if (worker := self._workers.get(query)) is not None:
                     worker.wake()
         elif word == "again":
+            if self._settings.faults:  # what was not installed may be there now
+                invalidate_caches()
+                self._use_file()
             for worker in list(self._workers.values()):
                 worker.try_again()
         elif word == "settings":
@@ -153,7 +158,8 @@ def check(file: str) -> int:
     """Print why actions of a file cannot run; the exit code is 2 if one cannot."""
     settings = read_settings(Path(file))
     # Here only: a process that runs has the library of a target from its first row on.
-    found = {action.query: library_fault(action.sink) for action in settings.actions}
+    install = INSTALL_WITHOUT_SPARK
+    found = {action.query: library_fault(action.sink, install=install) for action in settings.actions}
     faults = {**settings.faults, **{query: fault for query, fault in found.items() if fault is not None}}
     for query, fault in faults.items():
         sys.stderr.write(f"{query}: {fault}\n")

@@ -12,6 +12,7 @@ from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.runner.local_rows import check_templates
 from heliograph.pipeline.sinks import OutputMode, read_sink
 from heliograph.pipeline.sinks.interface import RowSink
+from heliograph.pipeline.sinks.libraries import absent_library
 from heliograph.settings.outbound import OutboundConfig
 
 _ABOUT_COLUMNS: Final = ("columns", "required")
@@ -70,14 +71,24 @@ def read_settings(file: Path) -> RunnerSettings:
     """The settings in a file of the node's; an action that cannot run is a fault beside the others."""
     document: dict[str, Any] = json.loads(file.read_bytes())
     outbound = _outbound(document.pop("outbound"))
+    actions, faults = _judged(document.pop("actions"), outbound)
+    checkpoint, output = (Path(document.pop(name)) for name in ("checkpoint", "output"))
+    return RunnerSettings(checkpoint, output, **document, actions=tuple(actions), faults=faults)
+
+
+def action_faults(actions: Mapping[str, Any], outbound: OutboundConfig) -> Mapping[str, str]:
+    """Why actions cannot run, by their queries; they are described as in the file."""
+    return _judged(actions, outbound)[1]
+
+
+def _judged(described: Mapping[str, Any], outbound: OutboundConfig) -> tuple[list[RunnerAction], dict[str, str]]:
     actions, faults = [], {}
-    for query, one in document.pop("actions").items():
+    for query, one in described.items():
         try:
             actions.append(_action(query, one, outbound))
         except PipelineError as error:
             faults[query] = str(error).removeprefix(f"{query}: ")
-    checkpoint, output = (Path(document.pop(name)) for name in ("checkpoint", "output"))
-    return RunnerSettings(checkpoint, output, **document, actions=tuple(actions), faults=faults)
+    return actions, faults
 
 
 def _outbound(document: dict[str, Any]) -> OutboundConfig:
@@ -91,5 +102,7 @@ def _action(query: str, document: dict[str, Any], outbound: OutboundConfig) -> R
     if not isinstance(sink, RowSink):
         raise SinkError(f"only Spark writes {sink.target}: set actions.engine = auto")
     check_templates(sink)
+    if fault := absent_library(sink):
+        raise SinkError(fault)
     more = {name: value for name, value in document.items() if name != "sink"}
     return RunnerAction(query=query, sink=sink, **more)

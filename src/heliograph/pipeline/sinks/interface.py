@@ -28,6 +28,7 @@ _Connection = TypeVar("_Connection")
 
 #: What to say to a person who lacks the library of a sink.
 INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
+INSTALL_WITHOUT_SPARK: Final = "pip install 'heliograph[actions,sinks]'"
 
 
 class OutputMode(StrEnum):

@@ -1,9 +1,10 @@
 """The Python packages that sinks need beside Spark's, and how they are installed."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from heliograph.pipeline.sinks.interface import INSTALL, Sink
+from heliograph.pipeline.sinks.interface import INSTALL, INSTALL_WITHOUT_SPARK, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,8 +21,23 @@ _LIBRARIES: Final = {
 }
 
 
-def library_fault(sink: Sink, session: "SparkSession | None" = None) -> str | None:
-    """Why a sink cannot be used with what is installed; without a session, a Kafka sink is not looked at."""
+def absent_library(sink: Sink) -> str | None:
+    """Why a sink cannot be used without Spark where its package is not installed, without importing the package."""
+    kind = type(sink).__module__.rpartition(".")[2]
+    if kind not in _LIBRARIES:
+        return None
+    package, module = _LIBRARIES[kind]
+    if find_spec(module.partition(".")[0]) is not None:
+        return None
+    return f"the sink {kind} needs the package {package}: {INSTALL_WITHOUT_SPARK}"
+
+
+def library_fault(sink: Sink, session: "SparkSession | None" = None, install: str = INSTALL) -> str | None:
+    """Why a sink cannot be used with what is installed; without a session, a Kafka sink is not looked at.
+
+    Args:
+        install: What installs the packages of all sinks.
+    """
     kind = type(sink).__module__.rpartition(".")[2]
     if kind not in _LIBRARIES or (kind == "kafka" and _is_of_spark(sink, session)):
         return None
@@ -29,7 +45,7 @@ def library_fault(sink: Sink, session: "SparkSession | None" = None) -> str | No
     try:
         import_module(module)
     except ImportError as error:
-        return f"the sink {kind} needs the package {package}: {INSTALL} ({error})"
+        return f"the sink {kind} needs the package {package}: {install} ({error})"
     return None
 
 
