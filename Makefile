@@ -23,7 +23,7 @@ BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipe
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 
-.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times answers lint lint-page screenshots wheel spark-versions release conformance mutations bench fuzz crash kills sim attack strangers clean format
+.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times answers lint lint-page screenshots wheel spark-versions release conformance mutations bench fuzz crash kills kills-actions sim attack strangers clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,6 +113,10 @@ crash: ## kill -9, disk faults and lost power under real clients, a hundred time
 kills: ## kill -9 to driver, Spark workers and broker of a lake that must not differ; KILLS_ARGS="--seed 7"
 	@$(SET_UP) test
 	@$(RUN) $(BIN)/python scripts/kills.py $(KILLS_ARGS)
+
+kills-actions: ## kill -9 to runner, node and targets of actions, fifty times each; KILLS_ARGS="--seed 7"
+	@$(SET_UP) test
+	@$(RUN) $(BIN)/python scripts/kills_actions.py $(KILLS_ARGS)
 
 sim: ## ten thousand seeded histories on a fake clock, disk and network; SIM_ARGS="--seed 7"
 	@$(SET_UP) test

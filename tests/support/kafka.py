@@ -15,6 +15,7 @@ _DEADLINE_S = 30.0
 # librdkafka's number of a producer, and Kafka's of a request to produce.
 _PRODUCER = 0
 _PRODUCE = 0
+_BROKER = 1
 _SILENT = logging.Logger("librdkafka", logging.CRITICAL)
 
 
@@ -43,6 +44,42 @@ class KafkaCluster:
 @contextmanager
 def refusing_broker(*answers: int) -> Iterator[KafkaCluster]:
     """One broker that answers its first requests to produce with these codes of errors, 0 for none."""
+    with _own_broker() as (library, cluster, servers):
+        codes = (ctypes.c_int * len(answers))(*answers)
+        library.rd_kafka_mock_push_request_errors_array(
+            cluster, ctypes.c_int16(_PRODUCE), ctypes.c_size_t(len(answers)), codes
+        )
+        yield KafkaCluster(servers)
+
+
+class StoppableBroker:
+    """One broker, which can be away. It keeps its messages meanwhile."""
+
+    def __init__(self, library: ctypes.CDLL, cluster: ctypes.c_void_p, servers: str) -> None:
+        self.servers = servers
+        self._library = library
+        self._cluster = cluster
+
+    def be_away(self, seconds: float) -> None:
+        """Close all connections, and take none for so long."""
+        broker = ctypes.c_int32(_BROKER)
+        self._library.rd_kafka_mock_broker_set_down(self._cluster, broker)
+        time.sleep(seconds)  # this is how long it is away
+        self._library.rd_kafka_mock_broker_set_up(self._cluster, broker)
+
+    def __repr__(self) -> str:
+        return f"StoppableBroker({self.servers})"
+
+
+@contextmanager
+def stoppable_broker() -> Iterator[StoppableBroker]:
+    """One broker until the block ends."""
+    with _own_broker() as (library, cluster, servers):
+        yield StoppableBroker(library, cluster, servers)
+
+
+@contextmanager
+def _own_broker() -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p, str]]:
     folder = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs")
     library = ctypes.CDLL(str(next(folder.glob("librdkafka*.so*"))))
     for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_mock_cluster_new"):
@@ -52,12 +89,8 @@ def refusing_broker(*answers: int) -> Iterator[KafkaCluster]:
     configuration = ctypes.c_void_p(library.rd_kafka_conf_new())
     client = ctypes.c_void_p(library.rd_kafka_new(_PRODUCER, configuration, text, ctypes.c_size_t(len(text))))
     cluster = ctypes.c_void_p(library.rd_kafka_mock_cluster_new(client, 1))
-    codes = (ctypes.c_int * len(answers))(*answers)
-    library.rd_kafka_mock_push_request_errors_array(
-        cluster, ctypes.c_int16(_PRODUCE), ctypes.c_size_t(len(answers)), codes
-    )
     try:
-        yield KafkaCluster(library.rd_kafka_mock_cluster_bootstraps(cluster).decode())
+        yield library, cluster, library.rd_kafka_mock_cluster_bootstraps(cluster).decode()
     finally:
         library.rd_kafka_mock_cluster_destroy(cluster)
         library.rd_kafka_destroy(client)
