@@ -29,7 +29,10 @@ def main() -> int:
         begin = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="heliograph-kills-", ignore_cleanup_errors=True) as directory:
             kills = dict.fromkeys(KILLED, args.kills)
-            world = ActionsWorld(Path(directory), seed=seed, kills=kills, targets=args.targets, changes=args.changes)
+            kills_s = float("inf") if args.minutes is None else args.minutes * 60.0
+            world = ActionsWorld(
+                Path(directory), seed=seed, kills=kills, targets=args.targets, changes=args.changes, kills_s=kills_s
+            )
             outcome = world.run()
         print(f"seed {seed}: {outcome.text()} ({time.monotonic() - begin:.0f} s)", flush=True)
         failed += bool(outcome.faults)
@@ -41,6 +44,7 @@ def _read_arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=_KILLS, help=f"how many kills of each kind ({_KILLS})")
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=list(TARGETS), help="which targets (all)")
     parser.add_argument("--changes", type=int, default=0, help="how often the engine changes; needs Spark (0)")
+    parser.add_argument("--minutes", type=float, help="after how long a run has no more kills")
     parser.add_argument("--runs", type=int, default=1, help="how many runs (1)")
     parser.add_argument("--seed", type=int, help="what is killed when; another one for each run without it")
     return parser.parse_args()

@@ -2,13 +2,9 @@
 
 import json
 import os
-import re
 import signal
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +18,7 @@ from support.cases import cases
 from support.kafka import refusing_broker
 from support.mosquitto import free_port, mosquitto
 from support.postgresql import postgresql
+from support.raw_server import listening, read_request
 from support.sinks import Refused, sink_of
 from support.webhook import webhook
 
@@ -46,37 +43,6 @@ def write(
         "q", "owner", 0, Path("/nonexistent"), "127.0.0.1:1", taken.take, connections=kept or NewConnections()
     )
     return sink.write(LocalRows(payloads, sink, is_text=is_text), batch)
-
-
-@contextmanager
-def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A server that does one thing with each connection; yields its port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def run(connected: socket.socket) -> None:
-            with connected, suppress(OSError):
-                serve(connected)
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    threading.Thread(target=run, args=(server.accept()[0],), daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def read_request(connected: socket.socket) -> bytes:
-    """A request of which no row is long; b"" at the end of the connection."""
-    request = b""
-    while not (found := re.search(rb"(?i)content-length: (\d+)\r\n(?s:.*?\r\n)?\r\n", request)) or len(
-        request
-    ) < found.end() + int(found[1]):
-        if not (piece := connected.recv(65_536)):
-            return b""
-        request += piece
-    return request
 
 
 def drip(connected: socket.socket, head: bytes, piece: bytes) -> None:
@@ -123,7 +89,7 @@ def test_a_connection_serves_the_next_request_and_answers_are_not_compressed() -
 
     def serve(connected: socket.socket) -> None:
         ports.append(connected.getpeername()[1])
-        while request := read_request(connected):
+        while request := read_request(connected)[0]:
             requests.append(request.lower())
             connected.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 

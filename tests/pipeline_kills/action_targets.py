@@ -188,7 +188,7 @@ class HubTarget(KilledTarget):
         session = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho has no types here
         session.SessionExpiryInterval = _KEPT_S
         self._client = Client(CallbackAPIVersion.VERSION2, "listener", protocol=MQTTProtocolVersion.MQTTv5)
-        self._client.on_connect = lambda *_: self._client.subscribe("kills", 1)
+        self._client.on_connect = self._subscribe
         self._client.on_subscribe = lambda *_: self._is_subscribed.set()
         self._client.on_message = self._hear
         self._client.reconnect_delay_set(1, 1)
@@ -216,6 +216,9 @@ class HubTarget(KilledTarget):
         """End the subscriber."""
         self._client.disconnect()
         self._client.loop_stop()
+
+    def _subscribe(self, client: Client, *_: object) -> None:
+        client.subscribe("kills", 1)
 
     def _hear(self, client: object, data: object, message: MQTTMessage) -> None:
         self._heard.append(json.loads(message.payload)["n"])

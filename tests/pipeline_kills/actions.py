@@ -89,10 +89,18 @@ class ActionsWorld:
         kills: How many kills of each kind.
         targets: Names of `TARGETS`.
         changes: How often the engine changes, each with a kill of the node; it needs Spark.
+        kills_s: After how long there are no more kills.
     """
 
     def __init__(
-        self, directory: Path, *, seed: int, kills: dict[str, int], targets: list[str], changes: int = 0
+        self,
+        directory: Path,
+        *,
+        seed: int,
+        kills: dict[str, int],
+        targets: list[str],
+        changes: int = 0,
+        kills_s: float = float("inf"),
     ) -> None:
         self._directory = directory
         self._random = random.Random(seed)
@@ -100,6 +108,7 @@ class ActionsWorld:
         self._plan = self._random.sample(plan, len(plan))
         self._names = targets
         self._changes = changes
+        self._kills_s = kills_s
         self._engine = _ENGINES[0]
         self._targets: list[KilledTarget] = []
         self.outcome = ActionsOutcome()
@@ -115,8 +124,10 @@ class ActionsWorld:
             positions = stack.enter_context(SeenPositions(self._checkpoint))
             with NumberedPublisher(self._node.port) as publisher:
                 self._await_rows(dict.fromkeys(self._actions, 0), self._actions)
+                end = time.monotonic() + self._kills_s
                 for number, kind in enumerate(self._plan):
-                    self._kill(kind, number)
+                    if time.monotonic() < end:
+                        self._kill(kind, number)
             self.outcome.acknowledged = len(publisher.acknowledged)
             self._finish()
             self._judge(publisher.acknowledged)
@@ -233,8 +244,8 @@ class ActionsWorld:
                 faults.append(f"{action}: {len(lost)} acknowledged messages are not stored: {_shown(lost)}")
             if target.is_exact and rows != stored:
                 faults.append(f"{action}: the rows are not those that are stored: {_difference(rows, stored)}")
-            if lost := Counter(stored) - Counter(rows):
-                faults.append(f"{action}: {lost.total()} rows are lost, as {min(lost)}")
+            if missing := Counter(stored) - Counter(rows):
+                faults.append(f"{action}: {missing.total()} rows are lost, as {min(missing)}")
             if extra := set(rows) - set(stored):
                 faults.append(f"{action}: {len(extra)} rows are of no message, as {min(extra)}")
             if list(dict.fromkeys(rows)) != list(dict.fromkeys(stored)):
