@@ -27,6 +27,13 @@ connectors {
   kafka_producer.bus {
     bootstrap_hosts = "a:9092,b", authentication { mechanism = scram_sha_256, username = u, password = p }
   }
+  confluent_producer.cloud {
+    bootstrap_hosts = "xyz.sa-east1.gcp.confluent.cloud:9092", authentication { username = key, password = p }
+  }
+  azure_event_hub_producer.hubs {
+    bootstrap_hosts = "namespace.servicebus.windows.net", authentication { password = p }, ssl.verify = verify_none
+  }
+  rabbitmq.bunny { server = "127.0.0.1", port = 5673, username = guest, password = p, virtual_host = v }
   mqtt.hub { server = "hub:1884", clientid_prefix = x, username = u, password = p }
   parquet.lake { place = "s3://lake/raw", storage_options { region = eu } }
   delta.here {}
@@ -50,6 +57,9 @@ ACTIONS = {
     "redis:push": 'connector = cache, parameters { command_template = [LPUSH, "k:${clientid}", "${.}"] }',
     "kafka_producer:out": "connector = bus, parameters { topic = t, kafka_ext_headers = [{ kafka_ext_header_key = a, "
     'kafka_ext_header_value = "${b}" }], compression = zstd }',
+    "confluent_producer:out": "connector = cloud, parameters { topic = t }",
+    "azure_event_hub_producer:out": 'connector = hubs, parameters { topic = t, message.key = "" }',
+    "rabbitmq:out": 'connector = bunny, parameters { exchange = test_exchange, routing_key = "k.${topic}" }',
     "mqtt:out": 'connector = hub, parameters { topic = "out/${topic}", qos = 2, retain = "${flags.retain}" }',
     "parquet:obs": "connector = lake, parameters { path = obs, columns { station = string, select = double }, "
     "partition_by = [station] }",
@@ -68,6 +78,12 @@ WEB: dict[str, Any] = {
     "timeout": "30000ms",
     "retry": {"attempts": 3},
     "ssl": {"cacertfile": "", "certfile": "", "keyfile": "", "verify": "verify_none"},
+}
+KAFKA_PROPERTIES = {
+    "batch.size": "917504",
+    "max.in.flight.requests.per.connection": "5",
+    "socket.connection.setup.timeout.ms": "5000",
+    "topic.metadata.refresh.interval.ms": "60000",
 }
 SINKS: dict[str, dict[str, Any]] = {
     "http:many": {**WEB, "url": "https://a.org:8443/base/in", "method": "POST", "batch_rows": 50, "concurrency": 2},
@@ -144,15 +160,54 @@ SINKS: dict[str, dict[str, Any]] = {
         "partitioner": "random",
         "acks": "all",
         "compression": "zstd",
-        "properties": {
-            "batch.size": "917504",
-            "max.in.flight.requests.per.connection": "5",
-            "socket.connection.setup.timeout.ms": "5000",
-            "topic.metadata.refresh.interval.ms": "60000",
-        },
+        "properties": KAFKA_PROPERTIES,
         "mechanism": "SCRAM-SHA-256",
         "username": "u",
         "password": "p",
+    },
+    "confluent_producer:out": {
+        "type": "kafka",
+        "servers": "xyz.sa-east1.gcp.confluent.cloud:9092",
+        "topic": "t",
+        "key": "${payload.clientid}",
+        "value": "${payload}",
+        "timestamp": "${payload.timestamp}",
+        "partitioner": "random",
+        "acks": "all",
+        "compression": "none",
+        "properties": KAFKA_PROPERTIES,
+        "mechanism": "PLAIN",
+        "username": "key",
+        "password": "p",
+        "ssl": {"cacertfile": "", "certfile": "", "keyfile": "", "verify": "verify_peer"},
+    },
+    "azure_event_hub_producer:out": {
+        "type": "kafka",
+        "servers": "namespace.servicebus.windows.net:9093",
+        "topic": "t",
+        "value": "${payload}",
+        "timestamp": "${payload.timestamp}",
+        "partitioner": "random",
+        "acks": "all",
+        "compression": "none",
+        "properties": KAFKA_PROPERTIES,
+        "mechanism": "PLAIN",
+        "username": "$ConnectionString",
+        "password": "p",
+        "ssl": {"cacertfile": "", "certfile": "", "keyfile": "", "verify": "verify_none"},
+    },
+    "rabbitmq:out": {
+        "type": "rabbitmq",
+        "server": "127.0.0.1:5673",
+        "virtual_host": "v",
+        "username": "guest",
+        "password": "p",
+        "heartbeat": "30000ms",
+        "exchange": "test_exchange",
+        "routing_key": "k.${payload.topic}",
+        "payload": "${payload}",
+        "delivery_mode": "non_persistent",
+        "timeout": "30000ms",
     },
     "mqtt:out": {
         "type": "mqtt",

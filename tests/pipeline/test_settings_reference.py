@@ -30,6 +30,7 @@ _PIPELINE = (_DOCS / "pipeline.md").read_text(encoding="utf-8")
         ("### http\n", ("http",)),
         ("### kafka\n", ("kafka",)),
         ("### mqtt\n", ("mqtt",)),
+        ("### rabbitmq\n", ("rabbitmq",)),
         ("### console\n", ("console",)),
     ],
 )

@@ -14,7 +14,7 @@ from heliograph.config.settings import Config
 from heliograph.settings.outbound import OutboundConfig
 
 STORED_BELOW: Final = "$pipeline/"
-_WITH_TIMEOUT: Final = ("http", "postgresql", "mysql", "redis", "mqtt")
+_WITH_TIMEOUT: Final = ("http", "postgresql", "mysql", "redis", "mqtt", "rabbitmq")
 _PROBE_TIMEOUT: Final = "10s"
 
 

@@ -26,6 +26,13 @@ from heliograph.config.actions.databases import (
 )
 from heliograph.config.actions.http import REQUESTS_MAX, HttpAction, HttpConnectorConfig, HttpParameters
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
+from heliograph.config.actions.queues import (
+    CloudKafkaAction,
+    RabbitmqAction,
+    RabbitmqConnectorConfig,
+    RabbitmqParameters,
+    SwitchedTls,
+)
 from heliograph.config.actions.roots import action_class
 from heliograph.config.actions.tables import (
     DeltaAction,
@@ -39,6 +46,7 @@ from heliograph.config.actions.tables import (
 from heliograph.mqtt.template import split_template
 from heliograph.settings.secrets import FILE_PREFIX, Secret
 from heliograph.settings.tls import ClientTls
+from heliograph.settings.units import Address
 
 SinkSection: TypeAlias = dict[str, Any]
 # What an idempotent producer of Kafka takes, and the least that librdkafka waits for a connection.
@@ -184,6 +192,24 @@ def _mqtt(connector: MqttConnectorConfig, action: MqttAction) -> SinkSection:
     }
 
 
+def _rabbitmq(connector: RabbitmqConnectorConfig, action: RabbitmqAction) -> SinkSection:
+    given = action.parameters
+    return {
+        "type": "rabbitmq",
+        "server": str(Address(connector.server.strip("[]"), connector.port)),
+        "virtual_host": connector.virtual_host,
+        "username": connector.username,
+        "password": _secret(connector.password),
+        "heartbeat": _time(connector.heartbeat),
+        "exchange": of_row(given.exchange),
+        "routing_key": of_row(given.routing_key),
+        "payload": of_row(given.payload_template) if given.payload_template else WHOLE,
+        "delivery_mode": given.delivery_mode,
+        "timeout": _time(given.publish_confirmation_timeout),
+        "ssl": _tls(connector.tls),
+    }
+
+
 def _parquet(connector: TableConnectorConfig, action: ParquetAction) -> SinkSection:
     given = action.parameters
     return {"type": "parquet", **_table(connector, given.path, given.partition_by), "compression": given.compression}
@@ -254,7 +280,9 @@ _MADE: Final[Mapping[type[ActionConfig], _Made]] = {
     MysqlAction: _Made(_mysql, lambda: MysqlParameters(sql="SELECT ${x}")),
     RedisAction: _Made(_redis, lambda: RedisActionParameters(command_template=("PING",))),
     KafkaAction: _Made(_kafka, lambda: KafkaParameters(topic="probe")),
+    CloudKafkaAction: _Made(_kafka, lambda: KafkaParameters(topic="probe")),
     MqttAction: _Made(_mqtt, lambda: MqttParameters(topic="probe")),
+    RabbitmqAction: _Made(_rabbitmq, lambda: RabbitmqParameters(exchange="", routing_key="probe")),
     ParquetAction: _Made(_parquet),
     DeltaAction: _Made(_delta),
     IcebergAction: _Made(_iceberg),
@@ -278,7 +306,7 @@ def _secret(secret: Secret | None) -> str | None:
 
 
 def _tls(tls: ClientTls | None) -> SinkSection | None:
-    if tls is None:
+    if tls is None or (isinstance(tls, SwitchedTls) and not tls.enable):
         return None
     files = {"cacertfile": tls.cacertfile, "certfile": tls.certfile, "keyfile": tls.keyfile}
     return {**files, "verify": "verify_peer" if tls.verify else "verify_none"}

@@ -316,9 +316,9 @@ def list_setting(
     return result
 
 
-def section(model: type[Value], description: str, *, how: How | None = None) -> Value:
+def section(model: type[Value], description: str, *, name: str = "", how: How | None = None) -> Value:
     """A field that holds a group of settings."""
-    declared = _Declared(Section(model), description, how=how)
+    declared = _Declared(Section(model), description, name, how=how)
     result: Value = field(default_factory=model, metadata={_DECLARED: declared})
     return result
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _BROKERS: Final = "heliograph.config.actions.brokers:"
 _DATABASES: Final = "heliograph.config.actions.databases:"
 _HTTP: Final = "heliograph.config.actions.http:"
+_QUEUES: Final = "heliograph.config.actions.queues:"
 _TABLES: Final = "heliograph.config.actions.tables:"
 
 Fault: TypeAlias = tuple[tuple[str, ...], str]
@@ -35,6 +36,13 @@ class ConnectorSettings:
     mysql: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "MysqlConnectorConfig", "MySQL and MariaDB.")
     redis: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "RedisConnectorConfig", "Redis.")
     mqtt: Mapping[str, ConnectorConfig] = named_sections_of(_BROKERS + "MqttConnectorConfig", "MQTT brokers.")
+    confluent_producer: Mapping[str, ConnectorConfig] = named_sections_of(
+        _QUEUES + "ConfluentConnectorConfig", "Clusters of Confluent Cloud."
+    )
+    azure_event_hub_producer: Mapping[str, ConnectorConfig] = named_sections_of(
+        _QUEUES + "EventHubConnectorConfig", "Namespaces of Azure Event Hubs."
+    )
+    rabbitmq: Mapping[str, ConnectorConfig] = named_sections_of(_QUEUES + "RabbitmqConnectorConfig", "RabbitMQ.")
     parquet: Mapping[str, ConnectorConfig] = named_sections_of(
         _TABLES + "TableConnectorConfig", "Places of Parquet tables."
     )
@@ -74,6 +82,13 @@ class ActionSettings:
     )
     redis: Mapping[str, ActionConfig] = named_sections_of(_DATABASES + "RedisAction", "Commands of Redis.")
     mqtt: Mapping[str, ActionConfig] = named_sections_of(_BROKERS + "MqttAction", "Messages in MQTT.")
+    confluent_producer: Mapping[str, ActionConfig] = named_sections_of(
+        _QUEUES + "CloudKafkaAction", "Messages in Confluent Cloud."
+    )
+    azure_event_hub_producer: Mapping[str, ActionConfig] = named_sections_of(
+        _QUEUES + "CloudKafkaAction", "Messages in Azure Event Hubs."
+    )
+    rabbitmq: Mapping[str, ActionConfig] = named_sections_of(_QUEUES + "RabbitmqAction", "Messages in RabbitMQ.")
     parquet: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "ParquetAction", "Parquet tables.")
     delta: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "DeltaAction", "Delta Lake tables.")
     iceberg: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "IcebergAction", "Apache Iceberg tables.")

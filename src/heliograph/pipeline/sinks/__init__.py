@@ -29,6 +29,7 @@ KINDS: Final = {
     "orc": ("files", "OrcSink"),
     "parquet": ("parquet", "ParquetSink"),
     "postgresql": ("postgresql", "PostgresqlSink"),
+    "rabbitmq": ("rabbitmq", "RabbitmqSink"),
     "redis": ("redis", "RedisSink"),
     "webhook": ("http", "HttpSink"),
 }

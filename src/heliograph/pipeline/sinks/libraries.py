@@ -17,6 +17,7 @@ _LIBRARIES: Final = {
     "mqtt": ("paho-mqtt", "paho.mqtt.client"),
     "mysql": ("pymysql", "pymysql"),
     "postgresql": ("psycopg", "psycopg"),
+    "rabbitmq": ("pika", "pika"),
     "redis": ("redis", "redis"),
 }
 

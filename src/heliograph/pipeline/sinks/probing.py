@@ -19,10 +19,12 @@ from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.sinks.mqtt import MqttSink
 from heliograph.pipeline.sinks.mysql import MysqlSink
 from heliograph.pipeline.sinks.postgresql import PostgresqlSink
+from heliograph.pipeline.sinks.rabbitmq import RabbitmqLink, RabbitmqSink
 from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.rows import RowField
 from heliograph.pipeline.sinks.table_locations import is_uri
+from heliograph.pipeline.sinks.template import placeholders
 from heliograph.pipeline.tls import tls_context
 from heliograph.settings.redis import RedisType
 from heliograph.settings.units import Address
@@ -105,6 +107,12 @@ def _mqtt(sink: MqttSink, mqtt: str) -> None:
         pass
 
 
+def _rabbitmq(sink: RabbitmqSink, mqtt: str) -> None:
+    with RabbitmqLink(sink) as link:
+        if sink.exchange and not placeholders(sink.exchange):
+            link.check_exchange(sink.exchange)
+
+
 def _files(sink: FilesSink, mqtt: str) -> None:
     if is_uri(sink.path):
         sink.place(Path()).owner()
@@ -117,5 +125,6 @@ _PROBES: Final[Mapping[type[Any], Callable[[Any, str], None]]] = {
     RedisSink: _redis,
     KafkaSink: _kafka,
     MqttSink: _mqtt,
+    RabbitmqSink: _rabbitmq,
     FilesSink: _files,
 }
