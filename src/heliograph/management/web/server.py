@@ -19,7 +19,7 @@ from heliograph.settings.tls import ServerTls
 from heliograph.settings.units import Address
 
 _BACKLOG: Final = 1024  # connections that the kernel keeps
-_ACCEPTED_MAX: Final = 16  # in a turn of the loop: a crowd holds up nobody's answer
+_ACCEPTED_MAX: Final = 16  # in a turn of the loop: a crowd holds up no other caller
 _GIVEN_UP: Final = frozenset((7, 8))  # the states of TCP: reset, and closed by the peer
 _KEEP_ALIVE_S: Final = 30
 _GRACE_S: Final = 3
