@@ -34,6 +34,12 @@ connectors {
     bootstrap_hosts = "namespace.servicebus.windows.net", authentication { password = p }, ssl.verify = verify_none
   }
   rabbitmq.bunny { server = "127.0.0.1", port = 5673, username = guest, password = p, virtual_host = v }
+  clickhouse.ch { url = "http://ch:8123", database = d, username = u, password = p, connect_timeout = 15s }
+  influxdb.v1 { server = "127.0.0.1:8086", pool_size = 8, ssl { enable = false }
+                parameters { influxdb_type = influxdb_api_v1, database = d, username = u, password = p } }
+  influxdb.v2 { server = i, ssl.verify = verify_none
+                parameters { influxdb_type = influxdb_api_v2, bucket = b, org = o, token = t } }
+  elasticsearch.es { server = es, authentication { username = u, password = p } }
   mqtt.hub { server = "hub:1884", clientid_prefix = x, username = u, password = p }
   parquet.lake { place = "s3://lake/raw", storage_options { region = eu } }
   delta.here {}
@@ -60,6 +66,14 @@ ACTIONS = {
     "confluent_producer:out": "connector = cloud, parameters { topic = t }",
     "azure_event_hub_producer:out": 'connector = hubs, parameters { topic = t, message.key = "" }',
     "rabbitmq:out": 'connector = bunny, parameters { exchange = test_exchange, routing_key = "k.${topic}" }',
+    "clickhouse:row": "connector = ch, parameters { sql = \"INSERT INTO t(payload, arrived) VALUES ('${payload}', "
+    '${timestamp})", batch_value_separator = ", ", undefined_vars_as_null = false }',
+    "influxdb:old": 'connector = v1, parameters { write_syntax = "${topic},clientid=${clientid} payload=${payload},'
+    '${clientid}_int_value=${payload.int_key}i,bool=${payload.bool}", precision = ms }',
+    "influxdb:new": 'connector = v2, parameters { write_syntax = "m a=1" }',
+    "elasticsearch:docs": 'connector = es, parameters { action = create, index = "${payload.index}", overwrite = true, '
+    'doc = "${payload.doc}" }',
+    "elasticsearch:gone": 'connector = es, parameters { action = delete, index = i, id = "${id}" }',
     "mqtt:out": 'connector = hub, parameters { topic = "out/${topic}", qos = 2, retain = "${flags.retain}" }',
     "parquet:obs": "connector = lake, parameters { path = obs, columns { station = string, select = double }, "
     "partition_by = [station] }",
@@ -208,6 +222,69 @@ SINKS: dict[str, dict[str, Any]] = {
         "payload": "${payload}",
         "delivery_mode": "non_persistent",
         "timeout": "30000ms",
+    },
+    "clickhouse:row": {
+        "type": "clickhouse",
+        "url": "http://ch:8123",
+        "database": "d",
+        "username": "u",
+        "password": "p",
+        "sql": "INSERT INTO t(payload, arrived) VALUES ('${payload.payload}', ${payload.timestamp})",
+        "batch_value_separator": ", ",
+        "batch_rows": 1000,
+    },
+    "influxdb:old": {
+        "type": "influxdb",
+        "server": "127.0.0.1:8086",
+        "influxdb_type": "influxdb_api_v1",
+        "database": "d",
+        "username": "u",
+        "password": "p",
+        "write_syntax": "${payload.topic},clientid=${payload.clientid} payload=${payload.payload},"
+        "${payload.clientid}_int_value=${payload.payload.int_key}i,bool=${payload.payload.bool}",
+        "precision": "ms",
+        "batch_rows": 1000,
+    },
+    "influxdb:new": {
+        "type": "influxdb",
+        "server": "i:8086",
+        "influxdb_type": "influxdb_api_v2",
+        "org": "o",
+        "bucket": "b",
+        "token": "t",
+        "write_syntax": "m a=1",
+        "precision": "ms",
+        "batch_rows": 1000,
+        "ssl": {"cacertfile": "", "certfile": "", "keyfile": "", "verify": "verify_none"},
+    },
+    "elasticsearch:docs": {
+        "type": "elasticsearch",
+        "server": "es:9200",
+        "username": "u",
+        "password": "p",
+        "action": "create",
+        "index": "${payload.payload.index}",
+        "doc": "${payload.payload.doc}",
+        "overwrite": True,
+        "doc_as_upsert": False,
+        "require_alias": False,
+        "batch_rows": 1000,
+        "retry": {"attempts": 3},
+    },
+    "elasticsearch:gone": {
+        "type": "elasticsearch",
+        "server": "es:9200",
+        "username": "u",
+        "password": "p",
+        "action": "delete",
+        "index": "i",
+        "id": "${payload.id}",
+        "doc": "${payload}",
+        "overwrite": True,
+        "doc_as_upsert": False,
+        "require_alias": False,
+        "batch_rows": 1000,
+        "retry": {"attempts": 3},
     },
     "mqtt:out": {
         "type": "mqtt",
@@ -362,6 +439,9 @@ def test_the_path_of_an_action_is_no_part_of_a_host(tmp_path: Path, path: str, u
             "s3.a { connector = store, parameters { bucket = b, key = k, mode = direct, columns { a = int } } }",
             "aggregated",
         ),
+        ('clickhouse.a { connector = ch, parameters.sql = "INSERT INTO t SELECT ${x}" }', "a statement as in"),
+        ('influxdb.a { connector = v1, parameters.write_syntax = "m,tag v=${x}" }', "a tag 'tag' has no ="),
+        ("elasticsearch.a { connector = es, parameters { action = update, index = i } }", "id: is missing"),
         ("gcp.a { connector = lake }", "unknown key"),
     ],
 )

@@ -28,6 +28,9 @@ SINKS = {
     "postgresql": f'server = "localhost:PORT", {SQL}, {ONCE}',
     "mysql": f'server = "localhost:PORT", {SQL}, {ONCE}',
     "redis": f'server = "localhost:PORT", command = [SET, "${{id}}", x], {ONCE}',
+    "clickhouse": f'url = "http://localhost:PORT", sql = "INSERT INTO t VALUES (${{id}})", {ONCE}',
+    "influxdb": f'server = "localhost:PORT", org = o, bucket = b, token = t, write_syntax = "m v=1", {ONCE}',
+    "elasticsearch": f'server = "localhost:PORT", index = i, {ONCE}',
     "mqtt": f'server = "localhost:PORT", topic = t, {ONCE}',
 }
 

@@ -1,5 +1,6 @@
 """Sinks made of text as a pipeline file has it, and micro-batches for them."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +8,9 @@ from typing import Any
 
 from heliograph.hocon.document import parse_text
 from heliograph.pipeline.files.section import FileSection
-from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, read_sink
+from heliograph.pipeline.runner.local_rows import LocalRows
+from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, Written, read_sink
+from heliograph.pipeline.sinks.interface import RowSink
 
 
 def sink_of(text: str, mode: OutputMode = OutputMode.APPEND) -> Sink:
@@ -37,3 +40,15 @@ def batch_of(number: int, refused: Refused | None = None, *, query: str = "obs",
 
 def _unexpected(row: Mapping[str, Any], reason: str) -> None:
     raise AssertionError(f"{row} was refused: {reason}")
+
+
+def rows_of(sink: Sink, *rows: Mapping[str, Any]) -> LocalRows:
+    """Rows of a rule as they are stored for an action, for a sink whose templates begin with `payload`."""
+    assert isinstance(sink, RowSink)
+    return LocalRows([json.dumps(row).encode() for row in rows], sink)
+
+
+def write_rows(sink: Sink, batch: MicroBatch, *rows: Mapping[str, Any]) -> Written:
+    """Bring rows of a rule to their target as the action runner does."""
+    assert isinstance(sink, RowSink)
+    return sink.write(rows_of(sink, *rows), batch)

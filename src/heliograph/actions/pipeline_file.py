@@ -14,7 +14,9 @@ from heliograph.config.settings import Config
 from heliograph.settings.outbound import OutboundConfig
 
 STORED_BELOW: Final = "$pipeline/"
-_WITH_TIMEOUT: Final = ("http", "postgresql", "mysql", "redis", "mqtt", "rabbitmq")
+_WITH_TIMEOUT: Final = (
+    *("http", "postgresql", "mysql", "redis", "mqtt", "rabbitmq", "clickhouse", "influxdb", "elasticsearch"),
+)
 _PROBE_TIMEOUT: Final = "10s"
 
 

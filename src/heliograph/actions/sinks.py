@@ -25,6 +25,17 @@ from heliograph.config.actions.databases import (
     SqlParameters,
 )
 from heliograph.config.actions.http import REQUESTS_MAX, HttpAction, HttpConnectorConfig, HttpParameters
+from heliograph.config.actions.http_databases import (
+    ClickhouseAction,
+    ClickhouseConnectorConfig,
+    ClickhouseParameters,
+    ElasticsearchAction,
+    ElasticsearchConnectorConfig,
+    ElasticsearchParameters,
+    InfluxdbAction,
+    InfluxdbConnectorConfig,
+    InfluxdbParameters,
+)
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.queues import (
     CloudKafkaAction,
@@ -53,6 +64,7 @@ SinkSection: TypeAlias = dict[str, Any]
 _IDEMPOTENT_REQUESTS_MAX: Final = 5
 _LEAST_SETUP_MS: Final = 1000
 _FILE_TYPES: Final = {"json_lines": "json", "csv": "csv", "parquet": "parquet", "orc": "orc"}
+_REQUEST_ROWS_MAX: Final = 100_000
 ROW: Final = "payload"
 """The column of the pipeline's rows that holds a row of a rule."""
 
@@ -171,6 +183,60 @@ def _client_properties(connector: KafkaConnectorConfig, given: KafkaParameters) 
     return {name: str(value) for name, value in properties.items() if value is not None}
 
 
+def _clickhouse(connector: ClickhouseConnectorConfig, action: ClickhouseAction) -> SinkSection:
+    return {
+        "type": "clickhouse",
+        "url": connector.url,
+        "database": connector.database,
+        "username": connector.username,
+        "password": _secret(connector.password),
+        "sql": of_row(action.parameters.sql),
+        "batch_value_separator": action.parameters.batch_value_separator,
+        "batch_rows": min(action.resource_opts.batch_size, _REQUEST_ROWS_MAX),
+        "ssl": _tls(connector.tls),
+    }
+
+
+def _influxdb(connector: InfluxdbConnectorConfig, action: InfluxdbAction) -> SinkSection:
+    place = connector.parameters
+    return {
+        "type": "influxdb",
+        "server": str(connector.server),
+        "influxdb_type": place.influxdb_type,
+        "database": place.database,
+        "username": place.username,
+        "password": _secret(place.password),
+        "org": place.org,
+        "bucket": place.bucket,
+        "token": _secret(place.token),
+        "write_syntax": of_row(action.parameters.write_syntax),
+        "precision": action.parameters.precision,
+        "batch_rows": min(action.resource_opts.batch_size, _REQUEST_ROWS_MAX),
+        "ssl": _tls(connector.tls),
+    }
+
+
+def _elasticsearch(connector: ElasticsearchConnectorConfig, action: ElasticsearchAction) -> SinkSection:
+    given, login = action.parameters, connector.authentication
+    return {
+        "type": "elasticsearch",
+        "server": str(connector.server),
+        "username": None if login is None else login.username,
+        "password": None if login is None else _secret(login.password),
+        "action": given.action,
+        "index": of_row(given.index),
+        "id": None if given.id is None else of_row(given.id),
+        "doc": of_row(given.doc) if given.doc else WHOLE,
+        "routing": None if given.routing is None else of_row(given.routing),
+        "overwrite": given.overwrite,
+        "doc_as_upsert": given.doc_as_upsert,
+        "require_alias": given.require_alias,
+        "batch_rows": min(action.resource_opts.batch_size, _REQUEST_ROWS_MAX),
+        "retry": {"attempts": given.max_retries + 1},
+        "ssl": _tls(connector.tls),
+    }
+
+
 def _mqtt(connector: MqttConnectorConfig, action: MqttAction) -> SinkSection:
     given = action.parameters
     return {
@@ -279,6 +345,9 @@ _MADE: Final[Mapping[type[ActionConfig], _Made]] = {
     PgsqlAction: _Made(_pgsql, lambda: SqlParameters(sql="SELECT ${x}")),
     MysqlAction: _Made(_mysql, lambda: MysqlParameters(sql="SELECT ${x}")),
     RedisAction: _Made(_redis, lambda: RedisActionParameters(command_template=("PING",))),
+    ClickhouseAction: _Made(_clickhouse, lambda: ClickhouseParameters(sql="INSERT INTO t VALUES (${x})")),
+    InfluxdbAction: _Made(_influxdb, lambda: InfluxdbParameters(write_syntax="m x=${x}")),
+    ElasticsearchAction: _Made(_elasticsearch, lambda: ElasticsearchParameters(action="create", index="probe")),
     KafkaAction: _Made(_kafka, lambda: KafkaParameters(topic="probe")),
     CloudKafkaAction: _Made(_kafka, lambda: KafkaParameters(topic="probe")),
     MqttAction: _Made(_mqtt, lambda: MqttParameters(topic="probe")),

@@ -97,7 +97,8 @@ class HttpClientAnswer:
 class _Incoming:
     """What the parser has found of one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, content_max: int) -> None:
+        self._content_max = content_max
         self._parser = HttpResponseParser(self)
         self.begin()
 
@@ -146,8 +147,8 @@ class _Incoming:
 
     def on_body(self, data: bytes) -> None:
         self.body_bytes += len(data)
-        if len(self.content) < _CONTENT_MAX:
-            self.content += data[:_CONTENT_MAX]
+        if len(self.content) < self._content_max:
+            self.content += data[: self._content_max]
 
     def on_message_complete(self) -> None:
         if self.status:
@@ -162,16 +163,25 @@ class HttpClientConnection:
 
     Args:
         timeout_s: How long a request and its answer may take, and how long a try to connect.
+        content_max: Bytes of an answer's body that are kept, about.
     """
 
-    def __init__(self, origin: HttpOrigin, dialer: Dialer, context: ssl.SSLContext | None, timeout_s: float) -> None:
+    def __init__(
+        self,
+        origin: HttpOrigin,
+        dialer: Dialer,
+        context: ssl.SSLContext | None,
+        timeout_s: float,
+        content_max: int = _CONTENT_MAX,
+    ) -> None:
         self.origin = origin
         self._dialer = dialer
         self._context = context
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
         self._poll = select.poll()
-        self._incoming = _Incoming()
+        self._content_max = content_max
+        self._incoming = _Incoming(content_max)
         self._deadline_s = 0.0
 
     def __repr__(self) -> str:
@@ -200,7 +210,7 @@ class HttpClientConnection:
         incoming = self._incoming
         try:
             self._take(incoming, _LEAST_S)
-            while not incoming.is_complete and incoming.body_bytes <= _BODY_BYTES_MAX:
+            while not incoming.is_complete and incoming.body_bytes <= max(self._content_max, _BODY_BYTES_MAX):
                 self._take(incoming, 0.0)
         except OSError:
             self.close()
@@ -242,7 +252,7 @@ class HttpClientConnection:
             raise
         self._socket = connected
         self._poll.register(connected, select.POLLIN)
-        self._incoming = _Incoming()
+        self._incoming = _Incoming(self._content_max)
         return connected
 
 
@@ -253,11 +263,18 @@ class HttpConnections:
         context: Makes what TLS needs, once.
     """
 
-    def __init__(self, dialer: Dialer, context: Callable[[], ssl.SSLContext], timeout_s: float) -> None:
+    def __init__(
+        self,
+        dialer: Dialer,
+        context: Callable[[], ssl.SSLContext],
+        timeout_s: float,
+        content_max: int = _CONTENT_MAX,
+    ) -> None:
         self._dialer = dialer
         self._make_context = context
         self._context: ssl.SSLContext | None = None
         self._timeout_s = timeout_s
+        self._content_max = content_max
         self._idle: dict[HttpOrigin, list[HttpClientConnection]] = {}
 
     def __repr__(self) -> str:
@@ -274,7 +291,9 @@ class HttpConnections:
     def borrow(self, origin: HttpOrigin) -> HttpClientConnection:
         """A connection to a server; `give_back` keeps it."""
         idle = self._idle.get(origin)
-        return idle.pop() if idle else HttpClientConnection(origin, self._dialer, self._tls(origin), self._timeout_s)
+        if idle:
+            return idle.pop()
+        return HttpClientConnection(origin, self._dialer, self._tls(origin), self._timeout_s, self._content_max)
 
     def give_back(self, connection: HttpClientConnection) -> None:
         """Keep a connection whose answer was received, if it is open."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import urlsplit
 
 from heliograph.hocon.values import Content
 from heliograph.settings.kinds import Kind, RefusedError
 from heliograph.settings.units import Address
 
 _PORT_MAX: Final = 65_535
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def url_address(url: str) -> tuple[str, int]:
+    """Host and port of a URL of HTTP."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or _PORTS[parts.scheme]
 
 
 class ServerAddress(Kind[Address]):

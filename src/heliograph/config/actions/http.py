@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig, SentTemplate, ignored
 from heliograph.hocon.values import Content
 from heliograph.mqtt.template import split_template
+from heliograph.settings.addresses import url_address
 from heliograph.settings.fields import optional, optional_section, required, section, setting
 from heliograph.settings.kinds import Choice, Duration, Integer, RefusedError, Text, Texts
 from heliograph.settings.tls import ClientTls
 
-_PORTS: Final = {"http": 80, "https": 443}
 _WITHOUT_BODY: Final = ("get", "delete")
 
 
@@ -63,8 +63,7 @@ class HttpConnectorConfig(ConnectorConfig):
     max_inactive: float = ignored(Duration(), 10.0, "a connection that was idle for 30 seconds is made again")
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        parts = urlsplit(self.url)
-        return ((parts.hostname or "", parts.port or _PORTS[parts.scheme]),)
+        return (url_address(self.url),)
 
 
 @dataclass(frozen=True, kw_only=True)

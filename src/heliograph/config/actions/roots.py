@@ -16,6 +16,7 @@ _BROKERS: Final = "heliograph.config.actions.brokers:"
 _DATABASES: Final = "heliograph.config.actions.databases:"
 _HTTP: Final = "heliograph.config.actions.http:"
 _QUEUES: Final = "heliograph.config.actions.queues:"
+_HTTP_DATABASES: Final = "heliograph.config.actions.http_databases:"
 _TABLES: Final = "heliograph.config.actions.tables:"
 
 Fault: TypeAlias = tuple[tuple[str, ...], str]
@@ -35,6 +36,15 @@ class ConnectorSettings:
     )
     mysql: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "MysqlConnectorConfig", "MySQL and MariaDB.")
     redis: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "RedisConnectorConfig", "Redis.")
+    clickhouse: Mapping[str, ConnectorConfig] = named_sections_of(
+        _HTTP_DATABASES + "ClickhouseConnectorConfig", "ClickHouse."
+    )
+    influxdb: Mapping[str, ConnectorConfig] = named_sections_of(
+        _HTTP_DATABASES + "InfluxdbConnectorConfig", "InfluxDB."
+    )
+    elasticsearch: Mapping[str, ConnectorConfig] = named_sections_of(
+        _HTTP_DATABASES + "ElasticsearchConnectorConfig", "Elasticsearch."
+    )
     mqtt: Mapping[str, ConnectorConfig] = named_sections_of(_BROKERS + "MqttConnectorConfig", "MQTT brokers.")
     confluent_producer: Mapping[str, ConnectorConfig] = named_sections_of(
         _QUEUES + "ConfluentConnectorConfig", "Clusters of Confluent Cloud."
@@ -81,6 +91,13 @@ class ActionSettings:
         _DATABASES + "MysqlAction", "Statements in MySQL and MariaDB."
     )
     redis: Mapping[str, ActionConfig] = named_sections_of(_DATABASES + "RedisAction", "Commands of Redis.")
+    clickhouse: Mapping[str, ActionConfig] = named_sections_of(
+        _HTTP_DATABASES + "ClickhouseAction", "Rows in ClickHouse."
+    )
+    influxdb: Mapping[str, ActionConfig] = named_sections_of(_HTTP_DATABASES + "InfluxdbAction", "Points in InfluxDB.")
+    elasticsearch: Mapping[str, ActionConfig] = named_sections_of(
+        _HTTP_DATABASES + "ElasticsearchAction", "Documents in Elasticsearch."
+    )
     mqtt: Mapping[str, ActionConfig] = named_sections_of(_BROKERS + "MqttAction", "Messages in MQTT.")
     confluent_producer: Mapping[str, ActionConfig] = named_sections_of(
         _QUEUES + "CloudKafkaAction", "Messages in Confluent Cloud."

@@ -16,10 +16,13 @@ __all__ = ["KINDS", "Guarantee", "MicroBatch", "OutputMode", "Sink", "Written", 
 
 #: The module and class of each `type`.
 KINDS: Final = {
+    "clickhouse": ("clickhouse", "ClickhouseSink"),
     "console": ("console", "ConsoleSink"),
     "csv": ("files", "CsvSink"),
     "delta": ("delta", "DeltaSink"),
+    "elasticsearch": ("elasticsearch", "ElasticsearchSink"),
     "iceberg": ("iceberg", "IcebergSink"),
+    "influxdb": ("influxdb", "InfluxdbSink"),
     "json": ("files", "JsonSink"),
     "http": ("http", "HttpSink"),
     "kafka": ("kafka", "KafkaSink"),

@@ -171,8 +171,8 @@ class _Messages:
         return url.origin, head
 
 
-class _RefusedError(Exception):
-    pass
+class RefusedRequestError(Exception):
+    """A service will never take a request. It does not leave the sinks."""
 
 
 class _UnderWay:
@@ -254,7 +254,7 @@ class HttpDelivery:
         try:
             origin, message = self._messages.message(request)
         except ValueError as error:
-            made.problem = _RefusedError(f"no request can be made of it: {error}")
+            made.problem = RefusedRequestError(f"no request can be made of it: {error}")
             return made
         connection = self._connections.borrow(origin)
         try:
@@ -276,7 +276,7 @@ class HttpDelivery:
         self._figures["requests"] += 1
         try:
             attempts.run(attempt)
-        except _RefusedError as error:
+        except RefusedRequestError as error:
             self._figures["retries"] += attempts.retries
             if request.count > 1:
                 for half in request.halves():
@@ -296,19 +296,34 @@ class HttpDelivery:
                 raise sent.problem
             answer = sent.connection.receive()
         self._connections.give_back(sent.connection)
-        if not 200 <= answer.status < 300:
-            self._judge(answer)
+        judge(answer, self._sink.target, is_fixed=self._form.url is not None)
 
-    def _judge(self, answer: HttpClientAnswer) -> None:
-        status, content = answer.status, _shown(answer.content[:_ANSWER_MAX])
-        text = f"answered {status} {_shown(answer.reason)}{': ' if content else ''}{content}"
-        if status in _TRANSIENT_STATUS or status >= 500:
-            pause_s = _retry_after_s(answer.headers.get(b"retry-after"))
-            raise TransientError(f"{self._sink.target} {text}", pause_s)
-        is_address = status in _ADDRESS_STATUS and self._form.url is not None
-        if status < 400 or status in _LASTING_STATUS or is_address:
-            raise SinkError(f"{self._sink.target} {text}")
-        raise _RefusedError(text)
+
+def judge(answer: HttpClientAnswer, target: str, *, is_fixed: bool = True) -> None:
+    """Look whether a request was taken.
+
+    Args:
+        is_fixed: Whether no row made the address.
+
+    Raises:
+        TransientError: It may be when sent again.
+        SinkError: The service refuses us.
+        RefusedRequestError: The service will never take it.
+    """
+    if 200 <= answer.status < 300:
+        return
+    status, text = answer.status, sentence_of_answer(answer)
+    if status in _TRANSIENT_STATUS or status >= 500:
+        pause_s = _retry_after_s(answer.headers.get(b"retry-after"))
+        raise TransientError(f"{target} {text}", pause_s)
+    if status < 400 or status in _LASTING_STATUS or (status in _ADDRESS_STATUS and is_fixed):
+        raise SinkError(f"{target} {text}")
+    raise RefusedRequestError(text)
+
+
+def sentence_of_answer(answer: HttpClientAnswer) -> str:
+    content = _shown(answer.content[:_ANSWER_MAX])
+    return f"answered {answer.status} {_shown(answer.reason)}{': ' if content else ''}{content}"
 
 
 def signature(key: bytes, timestamp: str, body: bytes) -> str:

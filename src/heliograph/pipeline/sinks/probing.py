@@ -13,6 +13,7 @@ from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.errors import PipelineError, SinkError, sentence_of
 from heliograph.pipeline.sinks.files import FilesSink
 from heliograph.pipeline.sinks.http import HttpSink
+from heliograph.pipeline.sinks.http_database import HttpDatabaseSink
 from heliograph.pipeline.sinks.interface import INSTALL, AltersTable, Sink
 from heliograph.pipeline.sinks.kafka import KafkaSink
 from heliograph.pipeline.sinks.libraries import library_fault
@@ -113,6 +114,10 @@ def _rabbitmq(sink: RabbitmqSink, mqtt: str) -> None:
             link.check_exchange(sink.exchange)
 
 
+def _http_database(sink: HttpDatabaseSink, mqtt: str) -> None:
+    sink.check_server()
+
+
 def _files(sink: FilesSink, mqtt: str) -> None:
     if is_uri(sink.path):
         sink.place(Path()).owner()
@@ -127,4 +132,5 @@ _PROBES: Final[Mapping[type[Any], Callable[[Any, str], None]]] = {
     MqttSink: _mqtt,
     RabbitmqSink: _rabbitmq,
     FilesSink: _files,
+    HttpDatabaseSink: _http_database,
 }
