@@ -40,6 +40,11 @@ connectors {
   influxdb.v2 { server = i, ssl.verify = verify_none
                 parameters { influxdb_type = influxdb_api_v2, bucket = b, org = o, token = t } }
   elasticsearch.es { server = es, authentication { username = u, password = p } }
+  mongodb.one { database = mqtt, srv_record = false, pool_size = 8, username = u, password = p
+                parameters { mongo_type = single, server = "127.0.0.1:27017", w_mode = safe }
+                topology { pool_size = 8, max_overflow = 0, wait_queue_timeout_ms = 5s }, use_legacy_protocol = auto }
+  mongodb.set { database = mqtt, parameters { mongo_type = rs, servers = "a,b:27018", replica_set_name = rs0 } }
+  disk_log.file { filepath = "/tmp/my_log", max_file_size = 10MB, max_file_number = 7 }
   mqtt.hub { server = "hub:1884", clientid_prefix = x, username = u, password = p }
   parquet.lake { place = "s3://lake/raw", storage_options { region = eu } }
   delta.here {}
@@ -74,6 +79,9 @@ ACTIONS = {
     "elasticsearch:docs": 'connector = es, parameters { action = create, index = "${payload.index}", overwrite = true, '
     'doc = "${payload.doc}" }',
     "elasticsearch:gone": 'connector = es, parameters { action = delete, index = i, id = "${id}" }',
+    "mongodb:docs": "connector = one, parameters { collection = mycol }",
+    "mongodb:other": 'connector = set, parameters { collection = "c_${clientid}", payload_template = "${.}" }',
+    "disk_log:lines": 'connector = file, parameters { template = "${.}", write_mode = sync }',
     "mqtt:out": 'connector = hub, parameters { topic = "out/${topic}", qos = 2, retain = "${flags.retain}" }',
     "parquet:obs": "connector = lake, parameters { path = obs, columns { station = string, select = double }, "
     "partition_by = [station] }",
@@ -286,6 +294,38 @@ SINKS: dict[str, dict[str, Any]] = {
         "batch_rows": 1000,
         "retry": {"attempts": 3},
     },
+    "mongodb:docs": {
+        "type": "mongodb",
+        "mongo_type": "single",
+        "servers": ["127.0.0.1:27017"],
+        "srv_record": False,
+        "database": "mqtt",
+        "username": "u",
+        "password": "p",
+        "auth_source": "admin",
+        "collection": "mycol",
+        "payload_template": "${payload}",
+        "batch_rows": 1000,
+    },
+    "mongodb:other": {
+        "type": "mongodb",
+        "mongo_type": "rs",
+        "servers": ["a:27017", "b:27018"],
+        "replica_set_name": "rs0",
+        "srv_record": False,
+        "database": "mqtt",
+        "auth_source": "admin",
+        "collection": "c_${payload.clientid}",
+        "payload_template": "${payload}",
+        "batch_rows": 1000,
+    },
+    "disk_log:lines": {
+        "type": "disk_log",
+        "path": "/tmp/my_log",
+        "max_file_size": 10 << 20,
+        "max_file_number": 7,
+        "template": "${payload}",
+    },
     "mqtt:out": {
         "type": "mqtt",
         "server": "hub:1884",
@@ -442,6 +482,7 @@ def test_the_path_of_an_action_is_no_part_of_a_host(tmp_path: Path, path: str, u
         ('clickhouse.a { connector = ch, parameters.sql = "INSERT INTO t SELECT ${x}" }', "a statement as in"),
         ('influxdb.a { connector = v1, parameters.write_syntax = "m,tag v=${x}" }', "a tag 'tag' has no ="),
         ("elasticsearch.a { connector = es, parameters { action = update, index = i } }", "id: is missing"),
+        ('mongodb.a { connector = one, parameters.collection = "" }', "a template of a collection"),
         ("gcp.a { connector = lake }", "unknown key"),
     ],
 )

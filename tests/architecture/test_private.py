@@ -14,6 +14,9 @@ TESTS = ROOT / "tests"
 #: Where a test names a member that another library has, too: the name, and whose it is.
 ALLOWED = {
     "clients/test_transports.py sender._client": "aiomqtt's; no client has a public way to end without a word",
+    "pipeline/test_sink_mongodb.py '_id'": "MongoDB's key of a document",
+    "support/elasticsearch.py '_id'": "a word of Elasticsearch's bulk API",
+    "support/elasticsearch.py '_index'": "as above",
     "pipeline/test_jre.py spark.sparkContext._gateway": "PySpark's; it has the process",
     "pipeline/test_jre.py spark.sparkContext._jvm": "PySpark's; it asks the Java process for its options",
     "sim/loop.py handle._run": "asyncio's; a loop that has no selector runs its handles itself",

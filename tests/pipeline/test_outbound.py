@@ -31,6 +31,7 @@ SINKS = {
     "clickhouse": f'url = "http://localhost:PORT", sql = "INSERT INTO t VALUES (${{id}})", {ONCE}',
     "influxdb": f'server = "localhost:PORT", org = o, bucket = b, token = t, write_syntax = "m v=1", {ONCE}',
     "elasticsearch": f'server = "localhost:PORT", index = i, {ONCE}',
+    "mongodb": f'servers = "localhost:PORT", database = d, {ONCE}',
     "mqtt": f'server = "localhost:PORT", topic = t, {ONCE}',
 }
 

@@ -31,6 +31,8 @@ _PIPELINE = (_DOCS / "pipeline.md").read_text(encoding="utf-8")
         ("### clickhouse\n", ("clickhouse",)),
         ("### influxdb\n", ("influxdb",)),
         ("### elasticsearch\n", ("elasticsearch",)),
+        ("### mongodb\n", ("mongodb",)),
+        ("### disk_log\n", ("disk_log",)),
         ("### kafka\n", ("kafka",)),
         ("### mqtt\n", ("mqtt",)),
         ("### rabbitmq\n", ("rabbitmq",)),

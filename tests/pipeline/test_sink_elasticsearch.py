@@ -62,7 +62,7 @@ def test_each_row_is_judged_alone(server: Elasticsearch) -> None:
     rows[9]["id"] = "x" * 600
     figures = write_rows(sink, batch_of(0, refused), *rows).figures
     assert (figures["rows"], figures["refused"], figures["retries"], server.bulks) == (8, 2, 1, 2)
-    assert sorted(json.loads(row["payload"])["n"] for row, _ in refused.rows if "parse" in _) == ["text"]
+    assert sorted(json.loads(row["payload"])["n"] for row, reason in refused.rows if "parse" in reason) == ["text"]
     assert len(server.documents["i"]) == 8
     server.busy = 100
     with pytest.raises(SinkError, match=r"es_rejected_execution_exception.*tried 3 times"):
@@ -72,7 +72,7 @@ def test_each_row_is_judged_alone(server: Elasticsearch) -> None:
 def test_what_is_no_document_is_refused(server: Elasticsearch) -> None:
     sink = sink_of(server.section('action = create, index = i, doc = "${payload.doc}"'))
     refused = Refused()
-    rows = [{"doc": {"n": 1}}, {"doc": [1]}, {"doc": "text"}, {}]
+    rows: list[dict[str, object]] = [{"doc": {"n": 1}}, {"doc": [1]}, {"doc": "text"}, {}]
     assert write_rows(sink, batch_of(0, refused), *rows).figures["rows"] == 1
     assert {reason for _, reason in refused.rows} == {"the document is no JSON object"}
 

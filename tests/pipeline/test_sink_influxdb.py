@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Influxdb]:
 
 def test_points_have_values_of_their_types(server: Influxdb) -> None:
     sink = sink_of(server.section(f"write_syntax = {json_of(SYNTAX + ' ${payload.at}')}"))
-    rows = [
+    rows: list[dict[str, object]] = [
         {"topic": "a b,c", "clientid": "x=1, y", "payload": 'say "hi" \\', "int_key": 5, "bool": True, "at": 1000},
         {"topic": "a b,c", "clientid": "z", "payload": "20.5", "int_key": None, "bool": False, "at": 1001},
     ]

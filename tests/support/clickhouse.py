@@ -33,7 +33,7 @@ class Clickhouse:
 
     def query(self, statement: str) -> str:
         """What the server answers to a statement."""
-        login = {"X-ClickHouse-User": self.user.encode(), "X-ClickHouse-Key": self.password.encode()}
+        login = {b"X-ClickHouse-User": self.user.encode(), b"X-ClickHouse-Key": self.password.encode()}
         answer = httpx.post(self.url, content=statement.encode(), headers=login)
         assert answer.is_success, answer.text
         return answer.text

@@ -1,7 +1,7 @@
 """An implementation of Elasticsearch's bulk API to test against, over TLS and with a password.
 
 Elasticsearch itself is in no package index. This one holds documents in memory and knows what its reference says of
-`/_bulk`: operations, conflicts of versions, indexes that are missing, fields whose type is another one. It takes nothing
+`/_bulk`: operations, conflicts of versions, missing indexes, fields whose type is another one. It takes nothing
 that Elasticsearch refuses: lines that are no JSON objects, ids of over 512 bytes, names of indexes in upper case.
 """
 

@@ -15,7 +15,16 @@ from heliograph.settings.outbound import OutboundConfig
 
 STORED_BELOW: Final = "$pipeline/"
 _WITH_TIMEOUT: Final = (
-    *("http", "postgresql", "mysql", "redis", "mqtt", "rabbitmq", "clickhouse", "influxdb", "elasticsearch"),
+    "http",
+    "postgresql",
+    "mysql",
+    "redis",
+    "mqtt",
+    "rabbitmq",
+    "clickhouse",
+    "influxdb",
+    "elasticsearch",
+    "mongodb",
 )
 _PROBE_TIMEOUT: Final = "10s"
 

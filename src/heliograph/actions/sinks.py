@@ -24,6 +24,7 @@ from heliograph.config.actions.databases import (
     RedisConnectorConfig,
     SqlParameters,
 )
+from heliograph.config.actions.disk_log import DiskLogAction, DiskLogConnectorConfig, DiskLogParameters
 from heliograph.config.actions.http import REQUESTS_MAX, HttpAction, HttpConnectorConfig, HttpParameters
 from heliograph.config.actions.http_databases import (
     ClickhouseAction,
@@ -37,6 +38,7 @@ from heliograph.config.actions.http_databases import (
     InfluxdbParameters,
 )
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
+from heliograph.config.actions.mongodb import MongodbAction, MongodbConnectorConfig, MongodbParameters
 from heliograph.config.actions.queues import (
     CloudKafkaAction,
     RabbitmqAction,
@@ -237,6 +239,35 @@ def _elasticsearch(connector: ElasticsearchConnectorConfig, action: Elasticsearc
     }
 
 
+def _mongodb(connector: MongodbConnectorConfig, action: MongodbAction) -> SinkSection:
+    given = action.parameters
+    return {
+        "type": "mongodb",
+        "mongo_type": connector.parameters.mongo_type,
+        "servers": list(map(str, connector.servers)),
+        "replica_set_name": connector.parameters.replica_set_name,
+        "srv_record": connector.srv_record,
+        "database": connector.database,
+        "username": connector.username,
+        "password": _secret(connector.password),
+        "auth_source": connector.auth_source,
+        "collection": of_row(given.collection),
+        "payload_template": of_row(given.payload_template) if given.payload_template else WHOLE,
+        "batch_rows": min(action.resource_opts.batch_size, _REQUEST_ROWS_MAX),
+        "ssl": _tls(connector.tls),
+    }
+
+
+def _disk_log(connector: DiskLogConnectorConfig, action: DiskLogAction) -> SinkSection:
+    return {
+        "type": "disk_log",
+        "path": connector.filepath,
+        "max_file_size": connector.max_file_size,
+        "max_file_number": connector.max_file_number,
+        "template": of_row(action.parameters.template),
+    }
+
+
 def _mqtt(connector: MqttConnectorConfig, action: MqttAction) -> SinkSection:
     given = action.parameters
     return {
@@ -348,6 +379,8 @@ _MADE: Final[Mapping[type[ActionConfig], _Made]] = {
     ClickhouseAction: _Made(_clickhouse, lambda: ClickhouseParameters(sql="INSERT INTO t VALUES (${x})")),
     InfluxdbAction: _Made(_influxdb, lambda: InfluxdbParameters(write_syntax="m x=${x}")),
     ElasticsearchAction: _Made(_elasticsearch, lambda: ElasticsearchParameters(action="create", index="probe")),
+    MongodbAction: _Made(_mongodb, MongodbParameters),
+    DiskLogAction: _Made(_disk_log, DiskLogParameters),
     KafkaAction: _Made(_kafka, lambda: KafkaParameters(topic="probe")),
     CloudKafkaAction: _Made(_kafka, lambda: KafkaParameters(topic="probe")),
     MqttAction: _Made(_mqtt, lambda: MqttParameters(topic="probe")),

@@ -146,6 +146,16 @@ class AnyText(Text):
         super().__init__(expected, r"(?s).*")
 
 
+class NodePath(Text):
+    """The path of files that a node writes; a relative one lies in a directory of its own, and may not leave it.
+
+    Callers of the HTTP API that may not change the configuration name relative ones only.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("a path without .., which does not end with a slash", r"(?!(?:.*/)?\.\.(?:/|$))[^\n]*[^/\n]")
+
+
 class PemFile(Text):
     """The path of a PEM file, which may be empty; a change of a running node may have its text (`config_changes`)."""
 

@@ -39,8 +39,12 @@ _PASSWORD: Final = "The password for it, or `file://PATH` with it."
 class ClickhouseConnectorConfig(ServerConnectorConfig):
     url: str = required(BaseUrl(), "Where it is, such as `http://127.0.0.1:8123`.")
     database: str = setting(_DATABASE, "default", "The database.")
-    connect_timeout: float = ignored(Duration(), 15.0)
-    pool_size: int = ignored(Integer(1), 8)
+    connect_timeout: float = ignored(Duration(), 15.0, "request and answer have one limit of time")
+    pool_size: int = ignored(Integer(1), 8, "one connection of each action keeps the order of its rows")
+
+    def __post_init__(self) -> None:
+        if "@" in self.url:
+            raise RefusedError("has a login: give username and password", "url")
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return (url_address(self.url),)
@@ -57,7 +61,7 @@ class ClickhouseParameters:
         "elsewhere a text gets quotes.",
     )
     batch_value_separator: str = setting(AnyText(), ", ", "What stands between two rows.")
-    undefined_vars_as_null: bool = ignored(Boolean(), False)
+    undefined_vars_as_null: bool = ignored(Boolean(), False, "outside quotes, what a row lacks is NULL")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +97,8 @@ class InfluxdbConnectorConfig(ConnectorConfig):
     server: Address = required(ServerAddress(8086), "Where the server is.")
     parameters: InfluxdbConnection = required_section(InfluxdbConnection, "Its API, and who writes to what.")
     tls: ClientTls | None = optional_section(ClientTls, "TLS to the server.", name="ssl", has_switch=True)
-    pool_size: int = ignored(Integer(1), 8)
-    max_inactive: float = ignored(Duration(), 10.0)
+    pool_size: int = ignored(Integer(1), 8, "one connection of each action keeps the order of its rows")
+    max_inactive: float = ignored(Duration(), 10.0, "connections are kept while rows come")
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)
@@ -137,11 +141,13 @@ class ElasticsearchConnectorConfig(ConnectorConfig):
         ElasticsearchLogin, "Who connects; `none` or nothing for no login.", has_switch=True
     )
     tls: ClientTls | None = optional_section(ClientTls, "TLS to the server.", name="ssl", has_switch=True)
-    pool_size: int = ignored(Integer(1), 8)
-    pool_type: str = ignored(Choice("random", "hash"), "random")
-    connect_timeout: float = ignored(Duration(), 15.0)
-    enable_pipelining: int = ignored(Integer(1), 100)
-    max_inactive: float = ignored(Duration(), 10.0)
+    pool_size: int = ignored(Integer(1), 8, "one connection of each action keeps the order of its rows")
+    pool_type: str = ignored(
+        Choice("random", "hash"), "random", "one connection of each action keeps the order of its rows"
+    )
+    connect_timeout: float = ignored(Duration(), 15.0, "request and answer have one limit of time")
+    enable_pipelining: int = ignored(Integer(1), 100, "one connection of each action keeps the order of its rows")
+    max_inactive: float = ignored(Duration(), 10.0, "connections are kept while rows come")
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)

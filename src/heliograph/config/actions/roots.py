@@ -10,13 +10,16 @@ from heliograph.settings.fields import Named, named_sections_of, setting, settin
 from heliograph.settings.kinds import Choice
 
 if TYPE_CHECKING:
+    from heliograph.config.actions.disk_log import DiskLogConnectorConfig
     from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 
 _BROKERS: Final = "heliograph.config.actions.brokers:"
 _DATABASES: Final = "heliograph.config.actions.databases:"
+_DISK_LOG: Final = "heliograph.config.actions.disk_log:"
 _HTTP: Final = "heliograph.config.actions.http:"
 _QUEUES: Final = "heliograph.config.actions.queues:"
 _HTTP_DATABASES: Final = "heliograph.config.actions.http_databases:"
+_MONGODB: Final = "heliograph.config.actions.mongodb:"
 _TABLES: Final = "heliograph.config.actions.tables:"
 
 Fault: TypeAlias = tuple[tuple[str, ...], str]
@@ -45,6 +48,7 @@ class ConnectorSettings:
     elasticsearch: Mapping[str, ConnectorConfig] = named_sections_of(
         _HTTP_DATABASES + "ElasticsearchConnectorConfig", "Elasticsearch."
     )
+    mongodb: Mapping[str, ConnectorConfig] = named_sections_of(_MONGODB + "MongodbConnectorConfig", "MongoDB.")
     mqtt: Mapping[str, ConnectorConfig] = named_sections_of(_BROKERS + "MqttConnectorConfig", "MQTT brokers.")
     confluent_producer: Mapping[str, ConnectorConfig] = named_sections_of(
         _QUEUES + "ConfluentConnectorConfig", "Clusters of Confluent Cloud."
@@ -53,6 +57,9 @@ class ConnectorSettings:
         _QUEUES + "EventHubConnectorConfig", "Namespaces of Azure Event Hubs."
     )
     rabbitmq: Mapping[str, ConnectorConfig] = named_sections_of(_QUEUES + "RabbitmqConnectorConfig", "RabbitMQ.")
+    disk_log: Mapping[str, DiskLogConnectorConfig] = named_sections_of(
+        _DISK_LOG + "DiskLogConnectorConfig", "Files of lines."
+    )
     parquet: Mapping[str, ConnectorConfig] = named_sections_of(
         _TABLES + "TableConnectorConfig", "Places of Parquet tables."
     )
@@ -98,6 +105,7 @@ class ActionSettings:
     elasticsearch: Mapping[str, ActionConfig] = named_sections_of(
         _HTTP_DATABASES + "ElasticsearchAction", "Documents in Elasticsearch."
     )
+    mongodb: Mapping[str, ActionConfig] = named_sections_of(_MONGODB + "MongodbAction", "Documents in MongoDB.")
     mqtt: Mapping[str, ActionConfig] = named_sections_of(_BROKERS + "MqttAction", "Messages in MQTT.")
     confluent_producer: Mapping[str, ActionConfig] = named_sections_of(
         _QUEUES + "CloudKafkaAction", "Messages in Confluent Cloud."
@@ -106,6 +114,7 @@ class ActionSettings:
         _QUEUES + "CloudKafkaAction", "Messages in Azure Event Hubs."
     )
     rabbitmq: Mapping[str, ActionConfig] = named_sections_of(_QUEUES + "RabbitmqAction", "Messages in RabbitMQ.")
+    disk_log: Mapping[str, ActionConfig] = named_sections_of(_DISK_LOG + "DiskLogAction", "Lines in files.")
     parquet: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "ParquetAction", "Parquet tables.")
     delta: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "DeltaAction", "Delta Lake tables.")
     iceberg: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "IcebergAction", "Apache Iceberg tables.")
@@ -151,6 +160,13 @@ def engine_of(engine: str, kind: str) -> str:
 
 
 def action_faults(connectors: ConnectorSettings, actions: ActionSettings) -> Iterator[Fault]:
+    used: dict[str, str] = {}
+    for name, connector in connectors.disk_log.items():
+        path = connector.filepath
+        if path in used:
+            text = f'found "{path}", which {used[path]} has too: two connectors would write over each other\'s files'
+            yield ("connectors", "disk_log", name, "filepath"), text
+        used[path] = name
     for kind, name, action in all_actions(actions):
         named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
         if action.connector not in named:

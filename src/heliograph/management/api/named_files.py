@@ -18,7 +18,7 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
 from heliograph.settings.fields import setting_at
-from heliograph.settings.kinds import PemFile, StoreOptions, is_pem
+from heliograph.settings.kinds import NodePath, PemFile, StoreOptions, is_pem
 from heliograph.settings.secrets import STARS
 
 _ANY_FILE: Final = "config:write"
@@ -47,13 +47,21 @@ async def check_files(caller: Caller, node: Node, place: Sequence[str], settings
     for path, value in leaves_of(settings):
         setting = setting_at(Config, (*place, *path))
         kind = None if setting is None else setting.kind
-        if not isinstance(kind, PemFile | StoreOptions) or not isinstance(value, str) or value in ("", STARS):
+        if (
+            not isinstance(kind, NodePath | PemFile | StoreOptions)
+            or not isinstance(value, str)
+            or value in ("", STARS)
+        ):
             continue
         if held is None:
             held = await held_settings(node, tuple(place))
         if path in held and held[path].value == value:
             continue
-        if isinstance(kind, PemFile):
+        if isinstance(kind, NodePath):
+            if Path(value).is_absolute():
+                text = f"{'.'.join(path)} is {value[:200]!r}: expected a relative path"
+                raise ApiError(403, "UNAUTHORIZED_ROLE", f"{text}; only who may change the configuration names others")
+        elif isinstance(kind, PemFile):
             await _check_file(node, path, value)
         elif kind.may_load_code or _OF_A_FILE.fullmatch(path[-1]):
             text = f"{'.'.join(path)}: only who may change the configuration sets this, since it may name files or code"

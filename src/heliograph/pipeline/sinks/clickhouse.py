@@ -17,7 +17,7 @@ from typing import Any, Final
 from heliograph.hocon.values import Content
 from heliograph.outbound.http_connection import HttpClientAnswer, HttpConnections
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.http_database import DatabaseRequest, HttpDatabaseSink, Outcome, Part
+from heliograph.pipeline.sinks.http_database import DatabaseRequest, HttpDatabaseSink, RequestOutcome, RowPortion
 from heliograph.pipeline.sinks.http_delivery import RefusedRequestError, sentence_of_answer
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.row_values import RowValues, json_text, text_of
@@ -86,7 +86,9 @@ class InsertStatement(Kind[InsertTemplate]):
 
 @dataclass(frozen=True, kw_only=True)
 class ClickhouseSink(HttpDatabaseSink):
-    url: str = required(Text("a URL that begins with http:// or https://", r"https?://[^\s?#$]+"), "Where it is.")
+    url: str = required(
+        Text("a URL that begins with http:// or https://, without a login", r"https?://[^\s?#$@]+"), "Where it is."
+    )
     database: str = setting(Text("the name of a database"), "default", "The database.")
     insert: InsertTemplate = required(
         InsertStatement(),
@@ -114,7 +116,7 @@ class ClickhouseSink(HttpDatabaseSink):
             return {}
         return {"X-ClickHouse-User": self.username, "X-ClickHouse-Key": self.password_text or ""}
 
-    def request(self, part: Part) -> DatabaseRequest:
+    def request(self, part: RowPortion) -> DatabaseRequest:
         rows = self.insert.rows(RowValues(part.rows), part.rows.num_rows)
         body = f"{self.insert.head} {self.separator.join(rows)}".encode("utf-8", "replace")
         token = f"{part.batch}-{part.name}-{hashlib.sha256(body).hexdigest()[:16]}"
@@ -128,9 +130,9 @@ class ClickhouseSink(HttpDatabaseSink):
             return super().exchange(connections, DatabaseRequest("/", {"database": self.database}, request.body))
         return answer
 
-    def outcome(self, answer: HttpClientAnswer, part: Part) -> Outcome:
+    def outcome(self, answer: HttpClientAnswer, part: RowPortion) -> RequestOutcome:
         if answer.status == 200:
-            return Outcome()
+            return RequestOutcome()
         text = sentence_of_answer(answer)
         if _code(answer) in _OF_ROWS:
             raise RefusedRequestError(text)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from heliograph.outbound.http_connection import HttpClientAnswer
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.http_database import DatabaseRequest, HttpDatabaseSink, Outcome, Part
+from heliograph.pipeline.sinks.http_database import DatabaseRequest, HttpDatabaseSink, RequestOutcome, RowPortion
 from heliograph.pipeline.sinks.http_delivery import judge
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.row_values import RowValues, TextTemplate, json_text
@@ -74,7 +74,7 @@ class ElasticsearchSink(HttpDatabaseSink):
         doc = [] if self.action == DELETE else [self.doc]
         return [self.index, *doc, *(text for text in (self.id, self.routing) if text is not None)]
 
-    def request(self, part: Part) -> DatabaseRequest:
+    def request(self, part: RowPortion) -> DatabaseRequest:
         values, count = RowValues(part.rows), part.rows.num_rows
         indexes = TextTemplate(self.index).texts(values, count)
         ids = None if self.id is None else TextTemplate(self.id).texts(values, count)
@@ -96,7 +96,7 @@ class ElasticsearchSink(HttpDatabaseSink):
         body = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
         return DatabaseRequest("/_bulk", {"filter_path": _WANTED}, body, {"Content-Type": _NDJSON})
 
-    def outcome(self, answer: HttpClientAnswer, part: Part) -> Outcome:
+    def outcome(self, answer: HttpClientAnswer, part: RowPortion) -> RequestOutcome:
         judge(answer, self.target)
         try:
             found = json.loads(answer.content)
@@ -117,7 +117,7 @@ class ElasticsearchSink(HttpDatabaseSink):
             raise TransientError(f"{self.target}: the answer cannot be understood: {error!r}") from error
         if len(items) != part.rows.num_rows:
             raise TransientError(f"{self.target}: the answer has {len(items)} items for {part.rows.num_rows} rows")
-        return Outcome(refused, again)
+        return RequestOutcome(refused, again)
 
     def probe(self) -> DatabaseRequest:
         return DatabaseRequest("/", method="GET")

@@ -35,7 +35,7 @@ _ANSWER_BYTES_MAX: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowPortion:
     """Some rows of a batch, next to each other.
 
     Attributes:
@@ -51,17 +51,17 @@ class Part:
     numbers: Sequence[int]
     time_ns: int
 
-    def halves(self) -> "tuple[Part, Part]":
+    def halves(self) -> "tuple[RowPortion, RowPortion]":
         half = self.rows.num_rows // 2
         first, second = self.rows.slice(0, half), self.rows.slice(half)
         return (
-            Part(first, self.batch, f"{self.name}.0", self.numbers[:half], self.time_ns),
-            Part(second, self.batch, f"{self.name}.1", self.numbers[half:], self.time_ns),
+            RowPortion(first, self.batch, f"{self.name}.0", self.numbers[:half], self.time_ns),
+            RowPortion(second, self.batch, f"{self.name}.1", self.numbers[half:], self.time_ns),
         )
 
-    def taken(self, places: Sequence[int]) -> "Part":
+    def taken(self, places: Sequence[int]) -> "RowPortion":
         numbers = [self.numbers[place] for place in places]
-        return Part(self.rows.take(pa.array(places, pa.int64())), self.batch, self.name, numbers, self.time_ns)
+        return RowPortion(self.rows.take(pa.array(places, pa.int64())), self.batch, self.name, numbers, self.time_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class DatabaseRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestOutcome:
     """What an answer says of the rows of a request, by their places in it: those that are refused, or not taken yet."""
 
     refused: Mapping[int, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class HttpDatabaseSink(ServerSink):
         return {"Authorization": f"Basic {base64.b64encode(login).decode()}"}
 
     @abstractmethod
-    def request(self, part: Part) -> DatabaseRequest:
+    def request(self, part: RowPortion) -> DatabaseRequest:
         """The request that writes rows.
 
         Raises:
@@ -120,10 +120,10 @@ class HttpDatabaseSink(ServerSink):
     def probe(self) -> DatabaseRequest:
         """A request that shows whether the database lets us in, and writes nothing."""
 
-    def outcome(self, answer: HttpClientAnswer, part: Part) -> Outcome:
+    def outcome(self, answer: HttpClientAnswer, part: RowPortion) -> RequestOutcome:
         """What an answer says; raises as `judge` does."""
         judge(answer, self.target)
-        return Outcome()
+        return RequestOutcome()
 
     def check_probe(self, answer: HttpClientAnswer) -> None:
         judge(answer, self.target)
@@ -182,7 +182,7 @@ class _Delivery:
         batch, begin, time_ns = self._batch, 0, time.time_ns()
         identity = f"{batch.owner}-{batch.query}-{batch.number}"
         for number, chunk in enumerate(self._rows.chunks(self._sink.batch_rows)):
-            parts = [Part(chunk, identity, str(number), range(begin, begin + chunk.num_rows), time_ns)]
+            parts = [RowPortion(chunk, identity, str(number), range(begin, begin + chunk.num_rows), time_ns)]
             begin += chunk.num_rows
             while parts:
                 part = parts.pop()
@@ -195,9 +195,9 @@ class _Delivery:
                         parts += reversed(part.halves())
         return Written(figures=dict(self._figures))
 
-    def _bring(self, part: Part) -> None:
+    def _bring(self, part: RowPortion) -> None:
         """Write the rows, send those again that the database has not taken yet, and refuse what it never will."""
-        refused: list[tuple[Part, int, str]] = []
+        refused: list[tuple[RowPortion, int, str]] = []
         left = part
 
         def attempt() -> None:
@@ -220,6 +220,6 @@ class _Delivery:
         for one, place, reason in refused:
             self._refuse(one, place, reason)
 
-    def _refuse(self, part: Part, place: int, reason: str) -> None:
+    def _refuse(self, part: RowPortion, place: int, reason: str) -> None:
         self._figures["refused"] += 1
         self._batch.refuse(self._rows.row(part.rows, place), reason)

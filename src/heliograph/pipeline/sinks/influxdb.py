@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from heliograph.hocon.values import Content
 from heliograph.outbound.http_connection import HttpClientAnswer
-from heliograph.pipeline.sinks.http_database import DatabaseRequest, HttpDatabaseSink, Part
+from heliograph.pipeline.sinks.http_database import DatabaseRequest, HttpDatabaseSink, RowPortion
 from heliograph.pipeline.sinks.row_values import RowValues, TextTemplate, text_of
 from heliograph.pipeline.sinks.servers import revealed
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError
@@ -77,7 +77,7 @@ class InfluxdbSink(HttpDatabaseSink):
     def headers(self) -> Mapping[str, str]:
         return super().headers if self.influxdb_type == V1 else {"Authorization": f"Token {revealed(self.token)}"}
 
-    def request(self, part: Part) -> DatabaseRequest:
+    def request(self, part: RowPortion) -> DatabaseRequest:
         values, count = RowValues(part.rows), part.rows.num_rows
         lines = [self._texts(line, values, part, count) for line in self.lines]
         body = "\n".join(text for row in zip(*lines, strict=True) for text in row)
@@ -97,7 +97,7 @@ class InfluxdbSink(HttpDatabaseSink):
         query = {"org": self.org or "", "bucket": self.bucket or "", "precision": "ns"}
         return DatabaseRequest("/api/v2/write", query, body, headers)
 
-    def _texts(self, line: LineTemplate, values: RowValues, part: Part, count: int) -> list[str]:
+    def _texts(self, line: LineTemplate, values: RowValues, part: RowPortion, count: int) -> list[str]:
         """The line of each row."""
         measurements = TextTemplate(line.measurement).texts(values, count)
         tags = [(TextTemplate(key).texts(values, count), TextTemplate(value)) for key, value in line.tags]
@@ -116,7 +116,7 @@ class InfluxdbSink(HttpDatabaseSink):
             for row in range(count)
         ]
 
-    def _times(self, template: str | None, values: RowValues, part: Part, count: int) -> list[int]:
+    def _times(self, template: str | None, values: RowValues, part: RowPortion, count: int) -> list[int]:
         """The time of each row in nanoseconds; without one, rows of a batch have different ones."""
         if template is None:
             return [part.time_ns + number for number in part.numbers]

@@ -14,6 +14,7 @@ _LIBRARIES: Final = {
     "delta": ("deltalake", "deltalake"),
     "iceberg": ("pyiceberg", "pyiceberg.catalog"),
     "kafka": ("confluent-kafka", "confluent_kafka"),
+    "mongodb": ("pymongo", "pymongo"),
     "mqtt": ("paho-mqtt", "paho.mqtt.client"),
     "mysql": ("pymysql", "pymysql"),
     "postgresql": ("psycopg", "psycopg"),

@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 
 from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.errors import PipelineError, SinkError, sentence_of
+from heliograph.pipeline.sinks.disk_log import DiskLogSink
 from heliograph.pipeline.sinks.files import FilesSink
 from heliograph.pipeline.sinks.http import HttpSink
 from heliograph.pipeline.sinks.http_database import HttpDatabaseSink
 from heliograph.pipeline.sinks.interface import INSTALL, AltersTable, Sink
 from heliograph.pipeline.sinks.kafka import KafkaSink
 from heliograph.pipeline.sinks.libraries import library_fault
+from heliograph.pipeline.sinks.mongodb import MongodbSink
 from heliograph.pipeline.sinks.mqtt import MqttSink
 from heliograph.pipeline.sinks.mysql import MysqlSink
 from heliograph.pipeline.sinks.postgresql import PostgresqlSink
@@ -118,6 +120,16 @@ def _http_database(sink: HttpDatabaseSink, mqtt: str) -> None:
     sink.check_server()
 
 
+def _mongodb(sink: MongodbSink, mqtt: str) -> None:
+    with sink.connected():
+        pass
+
+
+def _disk_log(sink: DiskLogSink, mqtt: str) -> None:
+    if Path(sink.path).is_absolute() and (fault := sink.fault()):
+        raise SinkError(fault)
+
+
 def _files(sink: FilesSink, mqtt: str) -> None:
     if is_uri(sink.path):
         sink.place(Path()).owner()
@@ -133,4 +145,6 @@ _PROBES: Final[Mapping[type[Any], Callable[[Any, str], None]]] = {
     RabbitmqSink: _rabbitmq,
     FilesSink: _files,
     HttpDatabaseSink: _http_database,
+    MongodbSink: _mongodb,
+    DiskLogSink: _disk_log,
 }
