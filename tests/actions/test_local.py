@@ -86,6 +86,10 @@ class World:
         file = self.directory / "runner" / "runner.log"
         return file.read_text()[-3000:] if file.exists() else "no log"
 
+    def letters(self, action: str) -> Path:
+        """Where the dead letters of an action are."""
+        return self.directory / "output" / "dead_letters" / query_name(action)
+
     def runner(self) -> int | None:
         """The process of the runner; None while it does not run."""
         try:
@@ -278,6 +282,74 @@ def test_what_cannot_run_is_refused_with_what_to_install(world: World) -> None:
     assert (waits.status_code, "set pipeline.enable = true" in waits.headers["warning"]) == (201, True)
     assert "parquet:p" in world.api.get("/alarms").text
     assert world.api.delete("/rules/p").status_code == 204
+
+
+def test_a_row_that_the_target_refuses_goes_to_the_fallback_actions(world: World) -> None:
+    world.web.answer = lambda request: Answer(422 if b"bad" in request.body else 204, body=b"not this one")
+    command = ["RPUSH", "fell", "${payload}"]
+    world.database.query("CREATE TABLE fell (n int)")
+    sql = "INSERT INTO fell VALUES (${payload.n})"
+    # The second fallback refuses rows too, which are dead letters then: what came as a fallback goes no further.
+    last = {"kind": "reference", "type": "redis", "name": "fell"}
+    world.make("/actions", type="redis", name="fell", connector="cache", parameters={"command_template": command})
+    world.make("/actions", type="pgsql", name="fell", connector="db", parameters={"sql": sql}, fallback_actions=[last])
+    again = {"kind": "republish", "args": {"topic": "fall/bad/${clientid}", "qos": 1, "payload": "${payload.n}"}}
+    fallbacks = [last, {**last, "type": "pgsql"}, again]
+    world.make("/actions", type="http", name="strict", connector="web", fallback_actions=fallbacks)
+    world.make("/rules", id="strict", sql='SELECT * FROM "fall/#"', actions=["http:strict"])
+    assert world.api.get("/actions/http:strict").json()["fallback_actions"] == fallbacks
+    assert refusal(world.api.delete("/actions/redis:fell"))["active_channels"] == ["http:strict", "pgsql:fell"]
+
+    async def send_and_hear() -> p.Publish:
+        async with connected(world.managed, "listener") as listener:
+            await listener.subscribe("fall/bad/#", 1)
+            async with connected(world.managed, "device") as device:
+                for payload in (b'{"n": 1}', b'{"n": "bad"}'):
+                    assert await device.publish("fall/1", payload, 1) in ACCEPTED
+            return await _heard(listener)
+
+    message = asyncio.run(send_and_hear())
+    assert (message.topic, message.payload, message.qos) == (b"fall/bad/device", b"bad", 1)
+    wait_until(lambda: world.cache.exists("fell"), lambda: world.log)
+    assert world.cache.lrange("fell", 0, -1) == ['{"n": "bad"}']
+    wait_until(lambda: _metrics(world, "pgsql:fell")["failed"] == 1, lambda: world.log)
+    (letter,) = world.api.get("/heliograph/pipeline/dead_letters/pgsql:fell").json()
+    assert "it came from http:strict as a fallback, and does not fall back again" in letter["reason"]
+    assert (letter["topic"], letter["clientid"]) == ("$pipeline/pgsql:fell/strict", "http:strict")
+    wait_until(lambda: _metrics(world, "http:strict")["matched"] == 2, lambda: world.log)
+    assert (_metrics(world, "http:strict")["success"], _metrics(world, "http:strict")["failed"]) == (1, 1)
+    assert not world.letters("http:strict").exists()
+    assert "pipeline_query_failing" not in world.api.get("/alarms").text
+    # The rule, which gets the republished message too, does not give it to the action that refused its row.
+    assert world.api.get("/rules/strict/metrics").json()["metrics"]["actions.failed.unknown"] == 1
+
+    # So does a row that waited for too long: any is older than a millisecond here.
+    aged = {"resource_opts": {"request_ttl": "1ms"}, "fallback_actions": [last]}
+    world.make("/actions", type="http", name="aged", connector="web", **aged)
+    world.make("/rules", id="aged", sql='SELECT * FROM "aged/#"', actions=["http:aged"])
+    publish(world, "aged/1", b"old")
+    wait_until(lambda: world.cache.llen("fell") == 2, lambda: world.log)
+    assert world.cache.lrange("fell", 0, -1) == ['{"n": "bad"}', "old"]
+    wait_until(lambda: _metrics(world, "http:aged")["dropped.expired"] == 1, lambda: world.log)
+    assert world.api.delete("/rules/aged").status_code == 204
+
+    # What a fallback action does not take is a dead letter, with both reasons.
+    assert world.api.put("/actions/redis:fell/enable/false").status_code == 204
+    publish(world, "fall/1", b'{"n": "bad", "x": 2}')
+    wait_until(lambda: world.letters("http:strict").exists(), lambda: world.log)
+    (letter,) = world.api.get("/heliograph/pipeline/dead_letters/http:strict").json()
+    assert "not this one" in letter["reason"]
+    assert letter["reason"].endswith("; the fallback action redis:fell is disabled")
+    assert world.api.delete("/rules/strict").status_code == 204
+    assert world.api.delete("/actions/redis:fell", params={"also_delete_dep_actions": True}).status_code == 204
+    assert len(world.api.get("/actions/http:strict").json()["fallback_actions"]) == 2
+    world.web.answer = lambda request: Answer()
+
+
+def refusal(answer: Any) -> dict[str, Any]:
+    assert answer.status_code == 400
+    found: dict[str, Any] = answer.json()
+    return found
 
 
 def _runs_again(world: World, killed: int) -> bool:

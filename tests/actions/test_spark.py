@@ -308,6 +308,39 @@ def test_a_row_that_the_target_refuses_is_a_dead_letter(world: World) -> None:
     assert name in {query["name"] for query in pipeline["queries"]}
 
 
+def test_a_row_that_the_target_refuses_goes_to_the_fallback_actions(world: World) -> None:
+    fell = {"command_template": ["RPUSH", "fell", "${payload}"]}
+    sql = "INSERT INTO obs (topic, n) VALUES (${topic}, ${payload.n})"
+    fallbacks = [
+        {"kind": "reference", "type": "redis", "name": "fell"},
+        {"kind": "republish", "args": {"topic": "fell/${clientid}", "payload": "${payload}", "retain": True}},
+    ]
+    world.make("/actions", type="redis", name="fell", connector="cache", parameters=fell)
+    strict: dict[str, Any] = {"connector": "db", "parameters": {"sql": sql}, "fallback_actions": fallbacks}
+    world.make("/actions", type="pgsql", name="strict", **strict)
+    world.make("/rules", id="strict", sql='SELECT * FROM "strict/#"', actions=["pgsql:strict"])
+    publish(world, "strict/1", b'{"n": "bad"}')
+    publish(world, "strict/1", b'{"n": 77}')
+    wait_until(lambda: world.database.query("SELECT 1 FROM obs WHERE n = 77"), lambda: world.described("pgsql:strict"))
+    wait_until(lambda: world.cache.exists("fell"), lambda: world.described("redis:fell"))
+    assert world.cache.lrange("fell", 0, -1) == ['{"n": "bad"}']
+    assert world.api.get("/mqtt/retainer/message/fell%2Fdevice").json()["topic"] == "fell/device"
+    wait_until(lambda: _failed(world, "pgsql:strict") == 1, lambda: world.described("pgsql:strict"))
+    letters = world.output / "dead_letters" / query_name("pgsql:strict")
+    assert not letters.exists()
+    # What a fallback action does not take is a dead letter, with both reasons.
+    assert world.api.put("/actions/redis:fell/enable/false").status_code == 204
+    publish(world, "strict/1", b'{"n": "worse"}')
+    wait_until(lambda: list(letters.glob("*/*.parquet")), lambda: world.described("pgsql:strict"))
+    (letter,) = world.api.get(f"/heliograph/pipeline/dead_letters/{letters.name}").json()
+    assert letter["reason"].endswith("; the fallback action redis:fell is disabled")
+    assert "worse" in letter["reason"]
+
+
+def _failed(world: World, action: str) -> float:
+    return float(world.api.get(f"/actions/{action}/metrics").json()["metrics"]["failed"])
+
+
 @pytest.mark.parametrize(
     ("name", "wrong", "why"),
     [

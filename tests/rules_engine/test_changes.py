@@ -2,7 +2,8 @@
 
 import pytest
 
-from heliograph.config.rules import PipelineAction, RepublishAction, RuleConfig
+from heliograph.config.republish import RepublishAction
+from heliograph.config.rules import PipelineAction, RuleConfig
 from heliograph.rules.engine.errors import PipelineStorageError, RuleActionError
 from heliograph.rules.errors import RuleSyntaxError
 from support.cases import cases

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from heliograph.config.loading import load_config
-from heliograph.config.rules import ConsoleAction, PipelineAction, RepublishAction
+from heliograph.config.republish import RepublishAction
+from heliograph.config.rules import ConsoleAction, PipelineAction
 from heliograph.rules.engine.counters import NAMES
 from heliograph.rules.engine.faults import rule_faults
 

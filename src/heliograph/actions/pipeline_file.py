@@ -3,14 +3,16 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from heliograph.actions.figures import query_name
 from heliograph.actions.sinks import ROW, columns_of, sink_of, takes_whole_row_as_text
+from heliograph.config.actions.fallback_ways import actions_with_rows
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.roots import SPARK, all_actions, connector_of, engine_of, running_actions
-from heliograph.config.rules import rules_by_action
 from heliograph.config.settings import Config
+from heliograph.rpc.socket_path import CONTROL_SOCKET
 from heliograph.settings.outbound import OutboundConfig
 
 STORED_BELOW: Final = "$pipeline/"
@@ -43,8 +45,15 @@ def actions_file(config: Config) -> ActionsFile:
     actions = []
     for action_id, connector, action in wanted_actions(config, SPARK):
         actions.append(action_id)
-        rules[query_name(action_id)] = rule_section(action_id, connector, action)
+        rules[query_name(action_id)] = section = rule_section(action_id, connector, action)
+        if action.fallback_actions:
+            section["fallbacks"] = fallbacks_section(action_id, config)
     return ActionsFile(file_text(rules, config.outbound), tuple(actions))
+
+
+def fallbacks_section(action_id: str, config: Config) -> dict[str, str]:
+    """By what an engine reaches the fallback actions of an action."""
+    return {"action": action_id, "socket": str(Path(config.node.data_dir).absolute() / CONTROL_SOCKET)}
 
 
 def file_text(rules: Mapping[str, Any], outbound: OutboundConfig) -> str:
@@ -53,8 +62,9 @@ def file_text(rules: Mapping[str, Any], outbound: OutboundConfig) -> str:
 
 
 def wanted_actions(config: Config, engine: str) -> Iterator[tuple[str, ConnectorConfig, ActionConfig]]:
-    """The actions that an engine runs: those that a rule names, since without one there is nothing to wait for."""
-    running = running_actions(config.connectors, config.actions) & rules_by_action(config.rule_engine).keys()
+    """The actions that an engine runs: those that can get rows, by a rule or as a fallback."""
+    with_rows = actions_with_rows(config.rule_engine, config.actions)
+    running = running_actions(config.connectors, config.actions) & with_rows
     for kind, name, action in all_actions(config.actions):
         action_id = f"{kind}:{name}"
         if action_id in running and engine_of(config.actions.engine, kind) == engine:

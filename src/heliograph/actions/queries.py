@@ -20,6 +20,7 @@ _COUNTS: Final = {
     "rows_written": "Rows that it brought to its sink.",
     "rows_failed": "Messages on which its rule failed.",
     "rows_refused": "Rows that lacked a required column, or that its sink refused.",
+    "rows_fallen_back": "Of the refused rows, those that its fallback actions took.",
     "rows_lost": "Rows at least that retention removed before they were at their target; of actions without Spark.",
     "rows_late": "Rows that came later than its watermark allows.",
     "decode_failed": "Messages of its sources that could not be decoded.",

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from heliograph.actions.figures import query_name
-from heliograph.actions.pipeline_file import STORED_BELOW, wanted_actions
+from heliograph.actions.pipeline_file import STORED_BELOW, fallbacks_section, wanted_actions
 from heliograph.actions.sinks import sink_of, takes_whole_row_as_text
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.roots import LOCAL, connector_of
@@ -22,7 +22,7 @@ def runner_actions(config: Config) -> dict[str, Any]:
         SecretError: The file of a secret cannot be read.
     """
     return {
-        query_name(action_id): _section(action_id, connector, action)
+        query_name(action_id): _section(config, action_id, connector, action)
         for action_id, connector, action in wanted_actions(config, LOCAL)
     }
 
@@ -35,10 +35,10 @@ def runner_action(config: Config, action_id: str) -> dict[str, Any]:
     """
     kind, _, name = action_id.partition(":")
     action: ActionConfig = getattr(config.actions, kind)[name]
-    return {query_name(action_id): _section(action_id, connector_of(config.connectors, kind, action), action)}
+    return {query_name(action_id): _section(config, action_id, connector_of(config.connectors, kind, action), action)}
 
 
-def _section(action_id: str, connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:
+def _section(config: Config, action_id: str, connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:
     return {
         "topic": f"{STORED_BELOW}{action_id}/+",
         "sink": sink_of(connector, action),
@@ -49,4 +49,5 @@ def _section(action_id: str, connector: ConnectorConfig, action: ActionConfig) -
         "row_age_max_s": action.resource_opts.request_ttl,
         "waiting_bytes_max": action.resource_opts.max_buffer_bytes,
         "longest_pause_s": action.resource_opts.resume_interval,
+        "fallbacks": fallbacks_section(action_id, config) if action.fallback_actions else None,
     }

@@ -6,6 +6,7 @@ Open listeners are checked where a node starts and where its configuration chang
 from collections.abc import Iterator
 from typing import Final
 
+from heliograph.config.actions.fallback_ways import fallback_faults
 from heliograph.config.actions.roots import action_faults
 from heliograph.config.listeners import ListenerConfig, SslListener, WssListener, enabled
 from heliograph.config.monitoring import COUNTED_TOPICS_MAX
@@ -65,6 +66,7 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
             yield ("rule_engine", "rules", name), "a rule needs sql"
     yield from action_faults(config.connectors, config.actions)
     yield from source_faults(config.connectors, config.sources)
+    yield from fallback_faults(config.actions)
     yield from target_faults(config)
     if len(config.topic_metrics) > COUNTED_TOPICS_MAX:
         yield ("topic_metrics",), f"found {len(config.topic_metrics)} topics, at most {COUNTED_TOPICS_MAX} are counted"

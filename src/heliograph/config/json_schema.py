@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from heliograph.config.actions.databases import CommandTemplate
+from heliograph.config.actions.fallbacks import FallbackActions
 from heliograph.config.address_limits import NetworkText
 from heliograph.config.authentication import Expressions, WantedClaims
 from heliograph.config.backends.mongodb import MongoFilter, Unsupported
@@ -113,6 +114,11 @@ def _(kind: SourceText) -> Shape:
 def _(kind: Actions) -> Shape:
     action = {"type": ["string", "object"], "x-kind": "action"}
     return alternatives({"type": "array", "items": action}, action)
+
+
+@shape_of.register
+def _(kind: FallbackActions) -> Shape:
+    return {"type": "array", "items": {"type": "object", "x-kind": "fallback action"}}
 
 
 @shape_of.register

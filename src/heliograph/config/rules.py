@@ -1,52 +1,19 @@
 """Settings of `rule_engine`: rules that run in the broker, and what they do with their rows."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from heliograph.config.actions.roots import TYPES
+from heliograph.config.republish import RepublishAction, refuse_unknown, republish_action, shown_value
 from heliograph.hocon.errors import SourcePosition
 from heliograph.hocon.values import Content, Node, Plain, to_json
 from heliograph.settings.fields import named_sections, setting
 from heliograph.settings.kinds import NAME, AnyText, Boolean, Duration, Integer, Kind, RefusedError
 
 _FUNCTIONS: Final = ("republish", "console", "pipeline")
-_PLACEHOLDER: Final = ("${", "}")
-_USER_PROPERTIES: Final = "a placeholder as in ${user_properties}"
-_SHOWN_LENGTH_MAX: Final = 60
 _HERE: Final = SourcePosition("<metadata>")
-
-MQTT_PROPERTIES: Final = (
-    "Payload-Format-Indicator",
-    "Message-Expiry-Interval",
-    "Content-Type",
-    "Response-Topic",
-    "Correlation-Data",
-)
-"""What `mqtt_properties` of a republished message may name."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepublishAction:
-    """Publish a message made of each row. Texts are templates in which `${name}` stands for a value of the row.
-
-    Attributes:
-        payload: The payload; empty for the whole row as JSON.
-        qos: 0, 1, 2, or a placeholder; undefined is 0.
-        retain: A boolean, or a placeholder; undefined is false.
-        user_properties: A placeholder for a map, empty for none; `${pub_props.'User-Property'}` where the row has
-            none are those of the message that the rule matched.
-        direct_dispatch: Whether the message goes to subscribers at once, past retainer, hooks and rules.
-    """
-
-    topic: str
-    payload: str = "${payload}"
-    qos: int | str = "${qos}"
-    retain: bool | str = "${retain}"
-    user_properties: str = ""
-    mqtt_properties: Mapping[str, str] = field(default_factory=dict)
-    direct_dispatch: bool | str = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +136,7 @@ def _action(value: Content, number: int) -> Action:
         return _named_action(value, number)
     if not isinstance(value, dict):
         raise RefusedError(f"action {number} is neither a name nor an object with function")
-    _refuse_unknown(value, ("function", "args"), f"action {number}")
+    refuse_unknown(value, ("function", "args"), f"action {number}")
     function = value.get("function")
     if function is None or not isinstance(function.value, str):
         raise RefusedError(f"action {number} has no function; there are {', '.join(_FUNCTIONS)}")
@@ -180,10 +147,10 @@ def _action(value: Content, number: int) -> Action:
         return _named_action(function.value, number)
     place = f"action {number}, args"
     if not isinstance(args.value, dict):
-        raise RefusedError(f"{place} is {_shown(args)}, not an object")
+        raise RefusedError(f"{place} is {shown_value(args)}, not an object")
     if function.value == "republish":
-        return _republish(args.value, place)
-    _refuse_unknown(args.value, (), place)
+        return republish_action(args.value, place)
+    refuse_unknown(args.value, (), place)
     return _named_action(function.value, number)
 
 
@@ -199,66 +166,3 @@ def _named_action(name: str, number: int) -> Action:
         return NamedAction(kind, own_name)
     hint = f", or type:name of an action; types are {', '.join(TYPES)}" if colon else ""
     raise RefusedError(f'action {number}: there is no "{name}", but {", ".join(_FUNCTIONS)}{hint}')
-
-
-def _republish(args: Mapping[str, Node], place: str) -> RepublishAction:
-    valid = RepublishAction.__slots__
-    _refuse_unknown(args, tuple(valid), place)
-    texts = {name: _text(node, f"{place}.{name}") for name, node in args.items() if name in ("topic", "payload")}
-    if not texts.get("topic"):
-        raise RefusedError(f"{place} has no topic")
-    values: dict[str, object] = dict(texts)
-    if "qos" in args:
-        values["qos"] = _or_placeholder(args["qos"], Integer(0, 2), f"{place}.qos")
-    for name in ("retain", "direct_dispatch"):
-        if name in args:
-            values[name] = _or_placeholder(args[name], Boolean(), f"{place}.{name}")
-    if "user_properties" in args:
-        text = _text(args["user_properties"], f"{place}.user_properties")
-        if text and not _is_placeholder(text):
-            shown = _shown(args["user_properties"])
-            raise RefusedError(f"{place}.user_properties is {shown}; valid is {_USER_PROPERTIES}")
-        values["user_properties"] = text
-    if "mqtt_properties" in args:
-        values["mqtt_properties"] = dict(_mqtt_properties(args["mqtt_properties"], f"{place}.mqtt_properties"))
-    return RepublishAction(**values)  # type: ignore[arg-type]  # each was converted to what its field is
-
-
-def _mqtt_properties(node: Node, place: str) -> Iterator[tuple[str, str]]:
-    if not isinstance(node.value, dict):
-        raise RefusedError(f"{place} is {_shown(node)}, not an object")
-    _refuse_unknown(node.value, MQTT_PROPERTIES, place)
-    for name, child in node.value.items():
-        yield name, _text(child, f"{place}.{name}")
-
-
-def _or_placeholder(node: Node, kind: Kind[int] | Kind[bool], place: str) -> int | bool | str:
-    if isinstance(node.value, str) and _is_placeholder(node.value):
-        return node.value
-    try:
-        return kind.convert(node.value)
-    except RefusedError:
-        raise RefusedError(f"{place} is {_shown(node)}; valid is {kind.expected}, or a placeholder") from None
-
-
-def _text(node: Node, place: str) -> str:
-    if isinstance(node.value, bool | list | dict) or node.value is None:
-        raise RefusedError(f"{place} is {_shown(node)}, not a text")
-    return str(node.value)
-
-
-def _is_placeholder(text: str) -> bool:
-    before, behind = _PLACEHOLDER
-    return text.startswith(before) and text.endswith(behind)
-
-
-def _refuse_unknown(values: Mapping[str, Node], valid: tuple[str, ...], place: str) -> None:
-    for name, node in values.items():
-        if name not in valid:
-            known = ", ".join(valid) or "nothing"
-            raise RefusedError(f"{place}: unknown key {name} (line {node.position.line}); valid here: {known}")
-
-
-def _shown(node: Node) -> str:
-    text = to_json(node, None)
-    return text if len(text) <= _SHOWN_LENGTH_MAX else f"{text[:_SHOWN_LENGTH_MAX]}..."

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from heliograph.config.actions.fallback_ways import fallback_users
 from heliograph.config.actions.roots import all_actions, all_connectors
 from heliograph.config.layers import node_at
 from heliograph.config.outbound_targets import group_faults
@@ -206,6 +207,21 @@ class _OfActions(ConfiguredIntegrations):
         super().__init__(manager, resource, actions)
         self._asked = actions
 
+    async def _without(self, actions: Sequence[str]) -> list[tuple[str, str]]:
+        """What takes actions out of the rules that name them, and out of the fallbacks of other actions."""
+        return [*await self._rules_without(actions), *await self._fallbacks_without(actions)]
+
+    async def _fallbacks_without(self, actions: Sequence[str]) -> list[tuple[str, str]]:
+        changed = []
+        users = {user for action in actions for user in fallback_users(self._asked.config.actions, action)}
+        for user in sorted(users.difference(actions)):
+            path, name = ACTIONS.place(user)
+            groups = await asyncio.to_thread(NamedGroups, self._manager.layers, path, ACTIONS.word)
+            found = groups.plain(name).get("fallback_actions", [])
+            kept = [one for one in found if f"{one.get('type')}:{one.get('name')}" not in actions]
+            changed.append((".".join((*path, key_text(name), "fallback_actions")), json.dumps(kept)))
+        return changed
+
     async def _rules_without(self, actions: Sequence[str]) -> list[tuple[str, str]]:
         """What takes actions out of the rules that name them."""
         groups = await self._groups(RULES.path)
@@ -239,7 +255,7 @@ class ConfiguredConnectors(_OfActions):
             path, own_name = resource.place(user)
             groups = await asyncio.to_thread(NamedGroups, self._manager.layers, path, resource.word)
             values += groups.delete(own_name).values
-        return [*values, *await self._rules_without(self._users(name))]
+        return [*values, *await self._without(self._users(name))]
 
     def _users(self, name: str) -> list[str]:
         kind, _, own_name = name.partition(":")
@@ -259,10 +275,11 @@ class ConfiguredActions(_OfActions):
     """Changes actions; owned by the control socket."""
 
     def _dependents(self, name: str) -> Mapping[str, list[str]]:
-        return {"rules": sorted(self._asked.rules_of(name))}
+        users = fallback_users(self._asked.config.actions, name)
+        return {"rules": sorted(self._asked.rules_of(name)), "actions": users}
 
     async def _released(self, name: str) -> Sequence[tuple[str, str]]:
-        return await self._rules_without([name])
+        return await self._without([name])
 
     async def _problem(self, kind: str, settings: Any) -> str:
         _, connector = settings_in(self._asked.config, CONNECTORS, f"{kind}:{settings.connector}")

@@ -91,10 +91,7 @@ class MessagesAnswers:
             return proto.PublishedMessage("", 0, int(error.reason_code), error.detail)
         except ValueError as error:  # a property that no packet can hold
             return proto.PublishedMessage("", 0, rc.PACKET_TOO_LARGE, str(error))
-        outcome = await settled(outcome)
-        code = code_of(outcome)
-        if code == rc.SUCCESS and outcome.ticket != NOT_STORED:
-            code = await self._committed(outcome)
+        outcome, code = await became_of(self._context, outcome)
         if code == rc.SUCCESS and outcome.receivers == 0 and not self._may_be_awaited(message, outcome):
             code = rc.NO_MATCHING_SUBSCRIBERS
         text = "" if code == rc.SUCCESS else rc.name_of(code)
@@ -135,13 +132,24 @@ class MessagesAnswers:
         now = self._broker.now_us
         return make_message(now, low, new.topic, new.payload, new.qos, new.retain, properties, PUBLISHER, None)
 
-    async def _committed(self, outcome: Outcome) -> int:
-        commits = self._context.commits
-        if not commits.is_pending(outcome.ticket):
-            return rc.SUCCESS
-        waiter = Committed(self._context, outcome.is_joined, int(outcome.ticket))
-        commits.wait(waiter.ticket, waiter)
-        return await waiter.code
+
+async def became_of(context: ChannelContext, outcome: Outcome) -> tuple[Outcome, int]:
+    """What became of a message, and the reason code, when all that is kept of it is durable."""
+    outcome = await settled(outcome)
+    code = code_of(outcome)
+    if code == rc.SUCCESS and outcome.ticket != NOT_STORED:
+        code = await committed(context, int(outcome.ticket), is_joined=outcome.is_joined)
+    return outcome, code
+
+
+async def committed(context: ChannelContext, ticket: int, *, is_joined: bool) -> int:
+    """Wait for the commit with a ticket; the reason code with which it was refused, or 0."""
+    commits = context.commits
+    if not commits.is_pending(ticket):
+        return rc.SUCCESS
+    waiter = Committed(context, is_joined, ticket)
+    commits.wait(ticket, waiter)
+    return await waiter.code
 
 
 async def settled(outcome: Outcome) -> Outcome:

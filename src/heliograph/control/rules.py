@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from heliograph.broker.pubsub import Broker
-from heliograph.config.rules import Action, NamedAction, RepublishAction, RuleConfig, action_name
+from heliograph.config.republish import RepublishAction
+from heliograph.config.rules import Action, NamedAction, RuleConfig, action_name
 from heliograph.config_changes.errors import ConfigRefusedError
 from heliograph.config_changes.groups import group_in
 from heliograph.config_changes.manager import ConfigManager

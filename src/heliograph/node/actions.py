@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from heliograph.actions.figures import ActionFigures, PipelineFigures, query_name
 from heliograph.actions.queries import FAILED, QUERIES, RETRYING, RUNNING, PipelineQueries
 from heliograph.actions.reachability import CONNECTED, CONNECTING, DISCONNECTED, Reachability, unreachable_reason
+from heliograph.config.actions.fallback_ways import actions_with_rows
 from heliograph.config.actions.roots import LOCAL, SPARK, all_actions, all_connectors, engine_of, running_actions
 from heliograph.config.pipeline_needs import FLIGHT_OFF, PIPELINE_OFF
 from heliograph.config.rules import rules_by_action
@@ -155,10 +156,11 @@ class ActionsPart(Part):
         self._actions = {f"{kind}:{name}": one for kind, name, one in all_actions(config.actions)}
         self._queries = {query_name(action_id): action_id for action_id in self._actions}
         self._rules = rules_by_action(config.rule_engine)
+        self._with_rows = actions_with_rows(config.rule_engine, config.actions)
         self._running = running_actions(config.connectors, config.actions)
         for name, engine in self._engines.items():
             engine.figures.keep({query_name(one) for one in self._actions if self._engine_of(one) == name})
-        named = sorted(self._running & self._rules.keys())
+        named = sorted(self._running & self._with_rows)
         has_reader = config.durable_storage.flight.enable
         of_spark = [one for one in named if self._engine_of(one) == SPARK]
         self._tell_off(_OFF_ALARM, [] if config.pipeline.enable else of_spark, f"the pipeline is off: {PIPELINE_OFF}")
@@ -216,7 +218,7 @@ class ActionsPart(Part):
         if not action.enable:
             return DISCONNECTED, "the action is disabled"
         status, reason = self._reachability.state(f"{action_id.partition(':')[0]}:{action.connector}")
-        if status != CONNECTED or not self.rules_of(action_id):
+        if status != CONNECTED or action_id not in self._with_rows:
             return status, reason
         return self._state_in_engine(action_id)
 

@@ -27,6 +27,7 @@ from heliograph.control import (
     configured_sources,
     delayed,
     erasure,
+    fallbacks,
     listeners,
     live,
     log,
@@ -207,6 +208,7 @@ def _of_rules(parts: Parts, manager: ConfigManager | None) -> list[Method]:
             manager,
             lambda: parts.get(EnvironmentPart).environment,
         ),
+        *fallbacks.methods(lambda: parts.config, parts.get(RulesPart).engine, parts.get(KernelPart).context),
         *rule_language.methods(lambda: parts.get(EnvironmentPart).environment),
         *replays.methods(
             lambda: parts.config,

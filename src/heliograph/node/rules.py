@@ -8,7 +8,8 @@ from typing import Final
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
-from heliograph.config.actions.roots import running_actions
+from heliograph.config.actions.fallbacks import FallbackRepublish
+from heliograph.config.actions.roots import all_actions, running_actions
 from heliograph.config.rules import Action, NamedAction, RuleEngineConfig
 from heliograph.config.settings import Config
 from heliograph.node.databases import Databases
@@ -17,6 +18,7 @@ from heliograph.observe.metric import Metric, Sample, counter, gauge
 from heliograph.observe.rate import LOOK_S
 from heliograph.parts import Change, Part
 from heliograph.rules.engine.engine import RuleEngine
+from heliograph.rules.engine.errors import RuleActionError
 from heliograph.rules.environment import Environment
 from heliograph.rules.parts import EnvironmentPart
 
@@ -63,6 +65,7 @@ class RulesPart(Part):
 
     async def start(self) -> None:
         """`RuleError` if a rule cannot be used."""
+        check_fallbacks(self._config)
         databases, from_thread = self._databases, asyncio.get_running_loop().call_soon_threadsafe
         store_row = self._append_row if databases.is_open else None
         self.engine = make_rule_engine(
@@ -77,6 +80,7 @@ class RulesPart(Part):
 
     async def check(self, new: Config) -> Change:
         """`RuleError` if a rule cannot be used."""
+        check_fallbacks(new)
         if self._databases.is_open:
             self.engine.store_in(self._append_row)
         return Change(self.engine.prepare(rules_of(new), anew=self._environment.environment.schemas.is_changing))
@@ -97,6 +101,21 @@ class RulesPart(Part):
     def sample_pieces(self) -> Iterator[Sample | None]:
         """Piece by piece, since there may be thousands of rules."""
         return self.engine.sample_pieces()
+
+
+def check_fallbacks(config: Config) -> None:
+    """Look whether messages can be published that fallback actions make.
+
+    Raises:
+        RuleActionError: There is one that can be made of no row.
+    """
+    for kind, name, action in all_actions(config.actions):
+        for fallback in action.fallback_actions:
+            if isinstance(fallback, FallbackRepublish):
+                from heliograph.rules.engine.actions import action_fault  # as rules, only where it is needed
+
+                if problem := action_fault(fallback.message):
+                    raise RuleActionError(f"actions.{kind}.{name}.fallback_actions", problem)
 
 
 def rules_of(config: Config) -> RuleEngineConfig:

@@ -45,6 +45,7 @@ class Effect(Enum):
 
     READS = "nothing"
     ACTS = "what the node does or keeps: its server writes the audit record, also of refused attempts"
+    CARRIES = "what processes of the node bring it in the course of their work, which is no act of a person: no audit"
     CONFIGURES = "the configuration, whose manager writes the audit record"
     FEEDS = "the messages of the node, or what is known of their sources; no audit record is written"
 
@@ -59,6 +60,7 @@ STATE: Final = AnsweredBy.STATE
 
 READS: Final = Effect.READS
 ACTS: Final = Effect.ACTS
+CARRIES: Final = Effect.CARRIES
 CONFIGURES: Final = Effect.CONFIGURES
 FEEDS: Final = Effect.FEEDS
 

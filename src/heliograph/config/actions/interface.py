@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from heliograph.config.actions.fallbacks import Fallback, FallbackActions
 from heliograph.hocon.values import Content
 from heliograph.mqtt.template import split_template
 from heliograph.settings.fields import ListOf, list_setting, optional, optional_section, required, section, setting
@@ -157,4 +158,10 @@ class ActionConfig:
     )
     description: str = setting(AnyText(), "", "What it is for, for people.")
     tags: tuple[str, ...] = list_setting(ListOf(Text()), (), "Words for people to find it by.")
+    fallback_actions: tuple[Fallback, ...] = setting(
+        FallbackActions(),
+        (),
+        "What gets the rows that the target refuses for good, in the place of the "
+        "[dead letters](actions.md#fallback-actions).",
+    )
     resource_opts: ActionResourceOpts = section(ActionResourceOpts, "How rows wait for it.")

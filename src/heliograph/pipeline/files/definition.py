@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heliograph.hocon.values import Content
+from heliograph.pipeline.side_outputs.fallbacks import NodeFallbacks
 from heliograph.pipeline.side_outputs.retention import DEFAULT_RETENTION, Retention
 from heliograph.pipeline.sinks.interface import OutputMode, Sink
 from heliograph.rules.schemas.settings import SchemaSettings
@@ -71,6 +72,7 @@ class RuleJob:
         source: Name of the source whose options hold; None is what the driver says.
         version: Number of the query's checkpoint; another one starts again.
         alone: Whether a mistake that Spark finds in it keeps only this query from running.
+        fallbacks: What gets its rows before the dead letters do; None for nothing.
     """
 
     name: str
@@ -84,6 +86,7 @@ class RuleJob:
     deduplicate: tuple[str, ...] = ()
     version: int = 1
     alone: bool = False
+    fallbacks: NodeFallbacks | None = None
 
     @property
     def mode(self) -> OutputMode:

@@ -207,6 +207,7 @@ class _Reader:
             deduplicate=settings.deduplicate.columns if settings.deduplicate is not None else (),
             version=settings.version,
             alone=settings.alone,
+            fallbacks=settings.fallbacks,
         )
 
     def _source_of(self, section: FileSection) -> str | None:

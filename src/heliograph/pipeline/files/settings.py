@@ -9,6 +9,7 @@ from typing import Final
 
 from heliograph.hocon.values import Content, Node
 from heliograph.pipeline.files.definition import Watermark
+from heliograph.pipeline.side_outputs.fallbacks import NodeFallbacks
 from heliograph.pipeline.sinks.interface import COLUMNS, OutputMode
 from heliograph.settings.fields import list_setting, optional, optional_section, required_list, setting
 from heliograph.settings.fields import required as needed
@@ -96,6 +97,9 @@ class RuleSettings:
         False,
         "Whether a mistake that Spark finds in it, such as a column that the sink names and there is not, keeps only "
         "this rule from running, and not the pipeline.",
+    )
+    fallbacks: NodeFallbacks | None = optional_section(
+        NodeFallbacks, "Of the actions of a node: what gets refused rows in the place of the dead letters."
     )
 
     def __post_init__(self) -> None:

@@ -2,16 +2,18 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from heliograph.actions.fallback_calls import FallbackRow
 from heliograph.actions.sinks import ROW
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.definition import DeadLetterSettings
+from heliograph.pipeline.side_outputs.fallbacks import NodeFallbacks
 from heliograph.pipeline.side_outputs.refused_rows import RefusedRow
 from heliograph.storage.durable_files import force_to_disk
 from heliograph.storage.message_columns import COLUMNS
@@ -68,10 +70,7 @@ class DeadLetters:
         reasons = {one.row[ROW]: one.reason for one in refused}
         tables = []
         for chunk in messages:
-            # A row that is text is its payload where that is UTF-8, and made of it otherwise.
-            payloads = [
-                payload if payload in reasons else _text(payload) for payload in chunk.column(_PAYLOAD).to_pylist()
-            ]
+            payloads = [_key_of(payload, reasons) for payload in chunk.column(_PAYLOAD).to_pylist()]
             chosen = [index for index, payload in enumerate(payloads) if payload in reasons]
             if chosen:
                 found = [payloads[index] for index in chosen]
@@ -116,5 +115,34 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(column.type) else column
 
 
+def _key_of(payload: bytes, rows: Container[bytes | str]) -> bytes | str:
+    """A payload as the row is: a row that is text is its payload where that is UTF-8, and made of it otherwise."""
+    return payload if payload in rows else _text(payload)
+
+
 def _text(row: str | bytes) -> str:
     return row if isinstance(row, str) else row.decode("utf-8", "replace")
+
+
+def given_to_fallbacks(
+    fallbacks: NodeFallbacks, refused: Sequence[RefusedRow], messages: Iterable[pa.RecordBatch]
+) -> tuple[list[RefusedRow], int]:
+    """Give refused rows to fallback actions: those that are dead letters nevertheless, and how many are not.
+
+    Args:
+        messages: All messages of the batch, with the columns `topic`, `clientid` and `payload`.
+    """
+    reasons = {one.row[ROW]: one.reason for one in refused}
+    rows, keys = [], []
+    for chunk in messages:
+        for message in chunk.to_pylist():
+            payload = message[_PAYLOAD]
+            if (key := _key_of(payload, reasons)) in reasons:
+                rows.append(FallbackRow(message["topic"], message["clientid"], payload))
+                keys.append(key)
+    found = fallbacks.give(rows)
+    failures = {keys[number]: reason for number, reason in found.items()}
+    kept = [
+        RefusedRow(one.row, f"{one.reason}; {failures[one.row[ROW]]}") for one in refused if one.row[ROW] in failures
+    ]
+    return kept, len(rows) - len(found)

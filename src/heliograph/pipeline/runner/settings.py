@@ -10,6 +10,7 @@ from heliograph.hocon.document import parse_text
 from heliograph.pipeline.errors import PipelineError, SinkError
 from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.runner.local_rows import check_templates
+from heliograph.pipeline.side_outputs.fallbacks import NodeFallbacks
 from heliograph.pipeline.sinks import OutputMode, read_sink
 from heliograph.pipeline.sinks.interface import RowSink
 from heliograph.pipeline.sinks.libraries import absent_library
@@ -31,6 +32,7 @@ class RunnerAction:
         row_age_max_s: How old a row may be, or it is dropped; None where none is.
         waiting_bytes_max: Bytes of rows that may wait, or the oldest are dropped; None where none are.
         longest_pause_s: The longest pause after a failure.
+        fallbacks: What gets refused rows before the dead letters do; None for nothing.
     """
 
     query: str
@@ -43,6 +45,7 @@ class RunnerAction:
     row_age_max_s: float | None = None
     waiting_bytes_max: int | None = None
     longest_pause_s: float = 60.0
+    fallbacks: NodeFallbacks | None = None
 
 
 @dataclass(frozen=True)
@@ -104,5 +107,6 @@ def _action(query: str, document: dict[str, Any], outbound: OutboundConfig) -> R
     check_templates(sink)
     if fault := absent_library(sink):
         raise SinkError(fault)
-    more = {name: value for name, value in document.items() if name != "sink"}
-    return RunnerAction(query=query, sink=sink, **more)
+    more = {name: value for name, value in document.items() if name not in ("sink", "fallbacks")}
+    given = document.get("fallbacks")
+    return RunnerAction(query=query, sink=sink, fallbacks=NodeFallbacks(**given) if given else None, **more)

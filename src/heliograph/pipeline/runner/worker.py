@@ -18,13 +18,13 @@ from heliograph.pipeline.datasource.offsets import Offset, make_offset, more_los
 from heliograph.pipeline.datasource.read_bounds import LATEST, parse_bound
 from heliograph.pipeline.errors import DatabaseAbsentError, DataLossError, PipelineError, sentence_of
 from heliograph.pipeline.runner.connections import KeptConnection
-from heliograph.pipeline.runner.letters import DeadLetters
+from heliograph.pipeline.runner.letters import DeadLetters, given_to_fallbacks
 from heliograph.pipeline.runner.local_rows import LocalRows
 from heliograph.pipeline.runner.place import DATABASE, ActionPlace
 from heliograph.pipeline.runner.settings import RunnerAction, RunnerSettings
 from heliograph.pipeline.running.checkpoint_lock import QueryLock
 from heliograph.pipeline.running.figures import FINISHED, RETRYING, RUNNING, WAITING, QueryFigures
-from heliograph.pipeline.side_outputs.refused_rows import RefusedRows
+from heliograph.pipeline.side_outputs.refused_rows import RefusedRow, RefusedRows
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch
 from heliograph.processes.backoff import Backoff
 
@@ -39,6 +39,7 @@ _LOOK_AGAIN_S: Final = 5.0
 _LOCK_AGAIN_S: Final = 0.25
 _LETTERS_MAX: Final = 10_000
 _PAYLOAD: Final = "payload"
+_EXPIRED: Final = "it waited for longer than resource_opts.request_ttl"
 _RECEIVED_AT: Final = "received_at"
 
 
@@ -230,8 +231,9 @@ class ActionWorker:
         action, figures = self.action, self.figures
         assert place.begun is not None
         begin = time.monotonic()
-        payloads, times = self._payloads(client, place.reached, place.begun)
-        refusals = RefusedRows(action.query, self._directory, place.batch, _LETTERS_MAX)
+        payloads, times, expired = self._payloads(client, place.reached, place.begun)
+        rows_max = _LETTERS_MAX if action.fallbacks is None else max(_LETTERS_MAX, action.batch_rows)
+        refusals = RefusedRows(action.query, self._directory, place.batch, rows_max)
         batch = MicroBatch(
             action.query,
             place.owner,
@@ -251,10 +253,16 @@ class ActionWorker:
                 figures.rows_under_way = figures.batch_bytes = 0
             if (oldest_us := self._oldest_us()) is not None:
                 figures.rows_answered_late += sum(time_us < oldest_us for time_us in times)
-        if refusals.kept:
+        refused: Sequence[RefusedRow] = refusals.kept
+        if action.fallbacks is not None and (refused or expired):
+            refused = [*refused, *(RefusedRow({_PAYLOAD: payload}, _EXPIRED) for payload in dict.fromkeys(expired))]
+            messages = self._messages(client, place.reached, place.begun, ["topic", "clientid", _PAYLOAD])
+            refused, fallen_back = given_to_fallbacks(action.fallbacks, refused, messages)
+            figures.rows_fallen_back += fallen_back
+        if refused:
             letters = DeadLetters(self._settings.output, action.query, place.owner)
             messages = self._messages(client, place.reached, place.begun, None)
-            figures.dead_letters += letters.keep(place.batch, refusals.kept, messages, self._clock_s())
+            figures.dead_letters += letters.keep(place.batch, refused, messages, self._clock_s())
         refusals.forget()
         figures.batches += 1
         figures.batch_ms = round((time.monotonic() - begin) * 1000)
@@ -263,20 +271,23 @@ class ActionWorker:
         figures.rows_written += len(payloads) - refusals.count
         figures.lag = max(0, (figures.lag or 0) - len(payloads))
 
-    def _payloads(self, client: StorageClient, start: Offset, end: Offset) -> tuple[list[bytes], list[int]]:
-        """The rows between two offsets without those that are too old, and their times where rows become too old."""
+    def _payloads(
+        self, client: StorageClient, start: Offset, end: Offset
+    ) -> tuple[list[bytes], list[int], list[bytes]]:
+        """The rows between two offsets, their times where rows become too old, and apart from them those that are."""
         oldest_us = self._oldest_us()
         if oldest_us is None:
             chunks = self._messages(client, start, end, [_PAYLOAD])
-            return [payload for chunk in chunks for payload in chunk.column(_PAYLOAD).to_pylist()], []
+            return [payload for chunk in chunks for payload in chunk.column(_PAYLOAD).to_pylist()], [], []
         payloads: list[bytes] = []
         times: list[int] = []
         for chunk in self._messages(client, start, end, [_PAYLOAD, _RECEIVED_AT]):
             payloads += chunk.column(_PAYLOAD).to_pylist()
             times += chunk.column(_RECEIVED_AT).cast(pa.int64()).to_pylist()
         young = [index for index, time_us in enumerate(times) if time_us >= oldest_us]
-        self.figures.rows_expired += len(times) - len(young)
-        return [payloads[index] for index in young], [times[index] for index in young]
+        old = [payload for payload, time_us in zip(payloads, times, strict=True) if time_us < oldest_us]
+        self.figures.rows_expired += len(old)
+        return [payloads[index] for index in young], [times[index] for index in young], old
 
     def _oldest_us(self) -> int | None:
         """The earliest time that a row may have now, in microseconds since the epoch; None for any."""

@@ -33,6 +33,7 @@ class QueryFigures:
         rows_written: Rows given to the sink, without those that it refused.
         rows_total: Rows that the target holds, where the sink knows.
         rows_late: Rows that came later than the watermark allows and were left out, as Spark counts them.
+        rows_fallen_back: Of the refused ones, those that fallback actions took.
         rows_lost: Rows at least that retention removed before they were at the target; of actions without Spark.
         rows_expired: Rows that were dropped for their age; of actions without Spark, as the next three.
         rows_crowded_out: Rows that were dropped since too many bytes waited.
@@ -55,6 +56,7 @@ class QueryFigures:
     rows_failed: int = 0
     decode_failed: int = 0
     rows_refused: int = 0
+    rows_fallen_back: int = 0
     rows_written: int = 0
     rows_total: int | None = None
     rows_late: int = 0

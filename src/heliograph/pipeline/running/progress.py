@@ -37,6 +37,7 @@ def add_counters(figures: QueryFigures, counters: BatchCounters) -> None:
     """Add what the sink and the dead letters of batches came to."""
     figures.dead_letters += counters.letters
     figures.late_kept += counters.late
+    figures.rows_fallen_back += counters.fallen_back
     figures.rows_refused += counters.refused
     figures.sink_refused += counters.refused
     figures.rows_total = counters.rows_total if counters.rows_total is not None else figures.rows_total

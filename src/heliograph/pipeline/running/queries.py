@@ -4,6 +4,7 @@ How long queries run and what happens when one fails is `heliograph.pipeline.run
 """
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from heliograph.pipeline.datasource.offsets import Offset
 from heliograph.pipeline.datasource.source import FORMAT
 from heliograph.pipeline.errors import DefinitionChangedError, RuleFileError, SinkError, sentence_of
-from heliograph.pipeline.files.definition import Pipeline
+from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.identity import (
     Identity,
     definition_of,
@@ -82,6 +83,7 @@ class BatchCounters:
 
     letters: int = 0
     late: int = 0
+    fallen_back: int = 0
     refused: int = 0
     rows_total: int | None = None
     figures: Counter[str] = field(default_factory=Counter)
@@ -90,6 +92,7 @@ class BatchCounters:
         self.refused += refused
         self.letters += kept.letters
         self.late += kept.late
+        self.fallen_back += kept.fallen_back
         self.rows_total = written.rows_total if written.rows_total is not None else self.rows_total
         self.figures.update(written.figures)
 
@@ -257,6 +260,7 @@ def prepare_query(
         )
     inputs = streaming_inputs(rows, job.views, job.mode is not OutputMode.COMPLETE)
     owner = span.owner if span is not None else identity.id
+    fallbacks = job.fallbacks if isinstance(job, RuleJob) else None
     leftovers = Leftovers(
         session, pipeline, name, settings.source, settings.output, directory, owner, identity.starts, inputs
     )
@@ -270,7 +274,7 @@ def prepare_query(
         leftovers=leftovers,
         inputs=tuple(builder.messages(each.view) for each in inputs),
         settings=settings,
-        letters_max=pipeline.dead_letters.batch_rows_max,
+        letters_max=pipeline.dead_letters.batch_rows_max if fallbacks is None else sys.maxsize,
         span=span,
     )
 

@@ -15,8 +15,10 @@ from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import StructType
 
+from heliograph.actions.fallback_calls import FallbackRow
 from heliograph.pipeline.datasource.offsets import Offset, initial_offset
 from heliograph.pipeline.files.definition import Pipeline, RuleJob, Source
 from heliograph.pipeline.running.batch_log import BatchLog, read_batch_log
@@ -29,6 +31,7 @@ from heliograph.pipeline.side_outputs.dead_letters import (
     letters_of_source,
     letters_without_message,
 )
+from heliograph.pipeline.side_outputs.fallbacks import NodeFallbacks
 from heliograph.pipeline.side_outputs.late_rows import late_rows
 from heliograph.pipeline.side_outputs.lineage import Input
 from heliograph.pipeline.side_outputs.refused_rows import RefusedRows
@@ -85,6 +88,7 @@ class BatchFacts:
 class Kept:
     letters: int = 0
     late: int = 0
+    fallen_back: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class Leftovers:
         is_sure = facts.is_computed
         kept = Kept()
         if has_letters or not is_sure:
-            kept.letters = self._keep_letters(batch, ranges, refusals, schema)
+            kept.letters, kept.fallen_back = self._keep_letters(batch, ranges, refusals, schema)
         if has_late or (not is_sure and before is not None):
             kept.late = self._keep_late(batch, ranges, before.watermark_ms if before is not None else 0)
         refusals.forget()
@@ -149,7 +153,8 @@ class Leftovers:
 
     def _keep_letters(
         self, batch: int, ranges: Sequence[tuple[Offset, Offset]], refusals: RefusedRows, schema: StructType
-    ) -> int:
+    ) -> tuple[int, int]:
+        """How many letters were kept, and how many rows went to fallback actions."""
         settings, head = self.pipeline.dead_letters, LetterHead(self.clock(), self.name, batch)
         builder, schemas = self._builder({}), self.pipeline.schemas
         parts = []
@@ -176,9 +181,15 @@ class Leftovers:
                 logger.warning("%s: refused rows are kept as text: %s", self.name, error)
                 parts.append(letters_without_message(builder.session, readable, head))
         if not parts:
-            return 0
-        letters = reduce(DataFrame.unionByName, parts).limit(settings.batch_rows_max)
-        return SideTable(self.output / settings.path / self.name, self.owner).write(letters, batch)
+            return 0, 0
+        letters, fallen_back = reduce(DataFrame.unionByName, parts), 0
+        own = self.pipeline.rules.get(self.name)
+        if own is not None and own.fallbacks is not None:
+            letters, fallen_back, is_none_left = _given_to(own.fallbacks, builder.session, letters)
+            if is_none_left:
+                return 0, fallen_back
+        letters = letters.limit(settings.batch_rows_max)
+        return SideTable(self.output / settings.path / self.name, self.owner).write(letters, batch), fallen_back
 
     def _keep_late(self, batch: int, ranges: Sequence[tuple[Offset, Offset]], watermark_ms: int) -> int:
         parts = []
@@ -209,6 +220,21 @@ class Leftovers:
         options = dict(builder.messages(view).options)
         options.pop("columns", None)
         return read_range(builder.session, options, *span)
+
+
+def _given_to(fallbacks: NodeFallbacks, session: SparkSession, letters: DataFrame) -> tuple[DataFrame, int, bool]:
+    """Give letters to fallback actions: those that stay letters, how many do not, and whether that is all of them."""
+    rows = letters.select("guid", "topic", "clientid", "payload").collect()
+    found = [row for row in rows if row["topic"] is not None]
+    given = [FallbackRow(row["topic"], row["clientid"], bytes(row["payload"])) for row in found]
+    failures = fallbacks.give(given)
+    taken = {bytes(row["guid"]) for number, row in enumerate(found) if number not in failures}
+    why = [(bytes(found[number]["guid"]), reason) for number, reason in failures.items()]
+    reasons = session.createDataFrame(why, "guid binary, _why string")
+    done = session.createDataFrame([(guid,) for guid in taken], "guid binary")
+    stay = letters.join(done, "guid", "left_anti").join(reasons, "guid", "left")
+    stay = stay.withColumn("reason", F.concat_ws("; ", "reason", "_why")).select(*letters.columns)
+    return stay, len(found) - len(failures), len(rows) == len(found) and not failures
 
 
 def _dropped(node: Any) -> int:

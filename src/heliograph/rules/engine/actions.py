@@ -10,7 +10,8 @@ from typing import Final, Protocol, TypeAlias
 
 from heliograph.broker.internal_publish_queue import InternalPublishQueue, MessageTemplate
 from heliograph.broker.message import Message, make_message
-from heliograph.config.rules import Action, NamedAction, PipelineAction, RepublishAction
+from heliograph.config.republish import RepublishAction
+from heliograph.config.rules import Action, NamedAction, PipelineAction
 from heliograph.mqtt import properties as props
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties, encode_properties, properties_from_wire
@@ -40,8 +41,8 @@ class Outlet(Protocol):
     @property
     def messages(self) -> InternalPublishQueue: ...
 
-    def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
-        """Store a message without publishing it; an urgent one is not held back when storage is full."""
+    def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> int:
+        """Store a message without publishing it, an urgent one only if storage has room; the ticket of its commit."""
 
     def print_row(self, rule_id: str, row: str) -> None: ...
 
@@ -52,11 +53,11 @@ def compile_action(
     if isinstance(action, RepublishAction):
         return Republish(action, rule_id, counters, outlet, absent).compiled()
     if isinstance(action, PipelineAction):
-        return _stored(PIPELINE_PREFIX + rule_id, rule_id, counters, outlet)
+        return _stored(PIPELINE_PREFIX + rule_id, rule_id, counters, outlet, "")
     if isinstance(action, NamedAction):
         if not action.is_on:
             return _off(counters)
-        return _stored(f"{PIPELINE_PREFIX}{action.id}/{rule_id}", rule_id, counters, outlet)
+        return _stored(f"{PIPELINE_PREFIX}{action.id}/{rule_id}", rule_id, counters, outlet, action.id)
     return _console(rule_id, counters, outlet)
 
 
@@ -117,7 +118,19 @@ class Republish:
         return run
 
     def run(self, row: Row, columns: LiveColumns) -> int:
-        """Make the message and hand it over; what this rule has made itself does not make it publish again."""
+        """Make the message and hand it over."""
+        message, directly = self.made(row, columns)
+        self._outlet.messages.put(message, directly, self._counters.messages)
+        return len(message.payload)
+
+    def made(self, row: Row, columns: LiveColumns) -> tuple[Message, bool]:
+        """The message of a row, and whether it goes past hooks and retainer.
+
+        What this rule has made itself does not make it publish again.
+
+        Raises:
+            ActionError: No message can be made of it.
+        """
         out, made_by, rule_id = self._outlet.messages, columns.made_by, self._rule_id
         if made_by and (rule_id in made_by or len(made_by) >= _MADE_BY_MAX):
             self._counters.recursions += 1
@@ -147,8 +160,7 @@ class Republish:
         except (EvaluationFault, ProtocolError, ValueError) as error:
             raise ActionError(str(error)) from None
         message.made_by = (*made_by, rule_id)
-        out.put(message, directly, self._counters.messages)
-        return len(payload)
+        return message, directly
 
     def _properties(self, row: Row, columns: LiveColumns) -> bytes:
         properties = Properties()
@@ -170,8 +182,14 @@ class Republish:
         return encoded
 
 
-def _stored(topic: str, rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
+def _stored(topic: str, rule_id: str, counters: RuleCounters, outlet: Outlet, action_id: str) -> Run:
     def run(row: Row, columns: LiveColumns) -> int:
+        if columns.made_by and action_id in columns.made_by:  # it was published as a fallback of this action
+            counters.recursions += 1
+            raise ActionError(
+                f"recursive_republish_detected: {columns.origin} was made as a fallback of {action_id}, which does "
+                "not get it again"
+            )
         try:
             payload = row_text(row)
         except EvaluationFault as fault:

@@ -239,8 +239,8 @@ class RuleEngine:
 
     # --- what actions make
 
-    def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
-        """Store a rule's output row. If its source message is stored too, the PUBACK waits for this commit."""
+    def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> int:
+        """Store a rule's output row; the ticket. If its message is stored too, the PUBACK waits for this commit."""
         sink = self._broker.sink
         if self._store is None or sink is None:
             raise ActionError("nothing is stored on this node")
@@ -252,6 +252,7 @@ class RuleEngine:
             raise ActionError(f"the row is not stored: {error}") from error
         self.newest_ticket = ticket
         self._rows.add(ticket, message.clientid, message.topic, counters)
+        return ticket
 
     def on_rows_stored(self, ticket: int, error: Exception | None) -> None:
         """Count the rows of a ticket, and of those before it; a refusal is logged."""
@@ -285,7 +286,7 @@ class RuleEngine:
         for action in settings.actions:
             problem = action_fault(action)
             if problem is not None:
-                raise RuleActionError(rule_id, problem)
+                raise RuleActionError(f"the rule {rule_id!r}", problem)
         log = BoundedLog(_log, self._clock, whole=self._log)
         rule = RunningRule(rule_id, settings, self, log, self._environment, counters)
         if self._store is None and any(isinstance(action, PipelineAction | NamedAction) for action in settings.actions):

@@ -27,7 +27,7 @@ class RuleActionError(RuleEngineError):
     code: ClassVar[str] = "rule_action"
 
     def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"the rule {name!r}: {problem}")
+        super().__init__(f"{name}: {problem}")
 
 
 class ActionError(Exception):
