@@ -38,7 +38,7 @@ _ELSEWHERE = {
     "pipeline": "tests/node/test_pipeline_process.py",
     "connectors": "tests/actions/test_pipeline_file.py, tests/management/test_actions.py",
     "actions": "tests/actions/test_pipeline_file.py, tests/management/test_actions.py",
-    "sources": "tests/sources/test_mqtt.py, tests/sources/test_sources_killed.py",
+    "sources": "tests/sources/test_mqtt.py, tests/sources/test_sources_killed.py, tests/management/test_webhooks.py",
     "backup": "tests/node/test_backup.py",
     "outbound": "tests/outbound/test_node.py, tests/outbound/test_policy.py",
     "node.control_group": "tests/node/test_control.py",

@@ -30,6 +30,7 @@ from heliograph.rules.events import source_event
 from heliograph.rules.values import Value, string_of
 
 _WORK_AT_ONCE: Final = 256  # deliveries, after which others have a turn
+_OF_HTTP: Final = "http_in:"
 _SAME: Final = "${payload}"
 
 TOPIC_INVALID: Final = "topic_invalid"
@@ -68,6 +69,9 @@ class AskedSources(Protocol):
     async def test(self, kind: str, source: MessageSourceConfig) -> str:
         """Why nothing can come by a source of a type with these settings; empty where something can."""
 
+    def admits(self, source_id: str, token: str) -> tuple[int, int] | None:
+        """Bytes of a body and the QoS for a caller with the token of a source; None for other callers."""
+
     def running(self, source_id: str) -> MessageSourceConfig | None:
         """The settings of one that takes messages."""
 
@@ -82,7 +86,11 @@ class AskedSources(Protocol):
 
 
 def methods(answers: "SourceAnswers") -> list[Method]:
-    return [proto.SOURCES_DELIVER.by(answers.deliver), proto.SOURCES_REPORT.by(answers.report)]
+    return [
+        proto.SOURCES_ADMIT.by(answers.admit),
+        proto.SOURCES_DELIVER.by(answers.deliver),
+        proto.SOURCES_REPORT.by(answers.report),
+    ]
 
 
 class _DroppedError(Exception):
@@ -161,6 +169,13 @@ class SourceAnswers:
         states = {one.source: (one.status, one.reason) for one in args.states}
         return proto.SourcesKnown(self._sources.report(args.pid, states))
 
+    def admit(self, args: proto.SourceCaller, call: Call) -> proto.SourceAdmitted:
+        """Whether a caller may send; no answer says whether there is such a source."""
+        admitted = self._sources.admits(args.source, args.token)
+        if admitted is None:
+            raise RpcError("source_not_admitted", "there is no such place, or the token is another one")
+        return proto.SourceAdmitted(*admitted)
+
     async def deliver(self, args: proto.SourceBatch, call: Call) -> proto.Delivered:
         """Take messages in their order, until one has to be brought again later."""
         settings = self._sources.running(args.source)
@@ -234,7 +249,11 @@ class SourceAnswers:
     ) -> dict[str, Value]:
         broker = self._broker
         high, low = int(broker.now_us), int(self._ids.next_low())
+        request: dict[str, Value] = {}
+        if args.source.startswith(_OF_HTTP):
+            request = {"headers": {**one.headers}, "query": {**one.query}}
         return {
+            **request,
             "id": f"{high:016X}{low:016X}",
             "server": args.server,
             "payload": string_of(one.payload),

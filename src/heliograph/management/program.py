@@ -17,6 +17,7 @@ import uvloop
 from heliograph.config.management_settings import ManagementSettings, read_settings_line
 from heliograph.management.api.areas import AREAS
 from heliograph.management.api.unlisted import add_unlisted_paths
+from heliograph.management.api.webhooks import add_webhooks
 from heliograph.management.asking.nodes import Nodes
 from heliograph.management.dashboard.page import add_dashboard
 from heliograph.management.history.history import History
@@ -98,6 +99,7 @@ class Program:
         self._callers = PeopleCallers(settings, self._nodes, now_s, self._outbound)
         self._app = make_app(AREAS, settings, self._nodes, self._callers, programs, now_s)
         add_unlisted_paths(self._app)
+        add_webhooks(self._app)
         add_dashboard(self._app)
         self._history = History(self._nodes, HistoryStore(Path(settings.data_dir) / "management" / FILE))
         self._scrapes = Scrapes()

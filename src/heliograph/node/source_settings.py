@@ -44,6 +44,11 @@ def sources_document(config: Config, socket: str, site: str) -> dict[str, Any] |
     }
 
 
+def needs_process(kind: str) -> bool:
+    """Whether sources of a type run in the process of sources."""
+    return kind in _WRITTEN
+
+
 def document_of_one(
     config: Config, kind: str, source: "MessageSourceConfig", connector: "ConnectorConfig | None"
 ) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ becomes of their messages is decided in `control.sources`.
 import asyncio
 import contextlib
 import hashlib
+import hmac
 import json
 import logging
 import tempfile
@@ -24,7 +25,7 @@ from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.rules import RulesPart
 from heliograph.node.side_program import SETTINGS_FILE, SideProgram, SideRun
-from heliograph.node.source_settings import document_of_one, sources_document
+from heliograph.node.source_settings import document_of_one, needs_process, sources_document
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Metric, Sample, counter, gauge
@@ -62,6 +63,7 @@ _PROGRAM: Final = SideProgram(
     environment={"MALLOC_ARENA_MAX": "2"},
 )
 _LINES_PER_MINUTE: Final = 20
+_NO_TOKEN: Final = bytes(32)
 _AGAIN_S: Final = 5.0  # for a try that a person asked for
 
 
@@ -96,7 +98,7 @@ class SourcesPart(Part):
     name = "sources"
     metrics = METRICS
     needs = ("data_dir", "kernel", "databases", "rules")
-    roots = ("sources", "connectors", "outbound")
+    roots = ("sources", "connectors", "outbound", "management.enable")
 
     def __init__(
         self,
@@ -118,6 +120,7 @@ class SourcesPart(Part):
         self._look_at_us = 0
         self._reported: asyncio.Event | None = None
         self._site = ""
+        self._tokens: Mapping[str, bytes] = {}
 
     async def start(self) -> None:
         path = self._directory.path / _DIRECTORY
@@ -125,7 +128,7 @@ class SourcesPart(Part):
         self._log = BoundedLog(_log, self._kernel.clock.now_us, _LINES_PER_MINUTE)
         self._site = self._own_site()
         self._reported = asyncio.Event()
-        self._use(self._config, self._document_of(self._config))
+        self._use(self._config, self._document_of(self._config), _tokens_of(self._config))
 
     async def stop(self) -> None:
         if self._run is not None:
@@ -133,8 +136,8 @@ class SourcesPart(Part):
 
     async def check(self, new: Config) -> Change:
         """`SourcesRefusedError` if a secret of one cannot be read."""
-        document = self._document_of(new)
-        return Change(lambda: self._use(new, document))
+        document, tokens = self._document_of(new), _tokens_of(new)
+        return Change(lambda: self._use(new, document, tokens))
 
     def tick(self, uptime_us: int) -> None:
         if uptime_us >= self._look_at_us:
@@ -167,6 +170,15 @@ class SourcesPart(Part):
     def pid(self) -> int | None:
         """The number of the process; None while it does not run."""
         return None if self._run is None else self._run.pid
+
+    def admits(self, source_id: str, token: str) -> tuple[int, int] | None:
+        digest = self._tokens.get(source_id, _NO_TOKEN)
+        # In the same time for a source that is not there.
+        is_right = hmac.compare_digest(_digest(token), digest)
+        if not is_right or source_id not in self._taking or digest is _NO_TOKEN:
+            return None
+        parameters = self._config.sources.http_in[source_id.partition(":")[2]].parameters
+        return parameters.max_body_size, parameters.qos
 
     def running(self, source_id: str) -> MessageSourceConfig | None:
         return self._taking.get(source_id)
@@ -212,6 +224,8 @@ class SourcesPart(Part):
         connector = source_connector(self._config.connectors, source_id.partition(":")[0], source)
         if connector is not None and not connector.enable:
             return DISCONNECTED, "the connector is disabled"
+        if not needs_process(source_id.partition(":")[0]) and not self._config.management.enable:
+            return DISCONNECTED, "nothing serves HTTP: set management.enable = true"
         return figures.status, figures.reason or figures.held
 
     def counts(self, source_id: str) -> dict[str, int]:
@@ -283,8 +297,9 @@ class SourcesPart(Part):
         except SecretError as error:
             raise SourcesRefusedError(f"the sources: {error}") from error
 
-    def _use(self, config: Config, document: Mapping[str, Any] | None) -> None:
+    def _use(self, config: Config, document: Mapping[str, Any] | None, tokens: Mapping[str, bytes]) -> None:
         assert self._run is not None
+        self._tokens = tokens
         before = self._known
         self._config = config
         self._known = {f"{kind}:{name}": one for kind, name, one in all_sources(config.sources)}
@@ -294,7 +309,9 @@ class SourcesPart(Part):
             self._alarms.deactivate(f"{DISCONNECTED_ALARM}/{name}")
         for name, one in self._known.items():
             figures = self._figures.setdefault(name, _Figures())
-            if name not in self._taking or before.get(name) != one:
+            if not needs_process(name.partition(":")[0]):
+                self._be(name, figures, CONNECTED, "")
+            elif name not in self._taking or before.get(name) != one:
                 self._be(name, figures, CONNECTING, "")
         self._run.use(document)
 
@@ -310,7 +327,22 @@ class SourcesPart(Part):
 
     def _process_ended(self) -> None:
         for name, figures in self._figures.items():
+            if not needs_process(name.partition(":")[0]):
+                continue
             self._be(name, figures, CONNECTING, "the process of sources does not run" if name in self._taking else "")
 
 
 _NONE: Final = _Figures()
+
+
+def _tokens_of(config: Config) -> dict[str, bytes]:
+    """The digests of what callers show, by the sources that they may send to."""
+    try:
+        shown = {name: one.parameters.token.reveal() for name, one in config.sources.http_in.items()}
+    except SecretError as error:
+        raise SourcesRefusedError(f"the sources: {error}") from error
+    return {f"http_in:{name}": _digest(token) for name, token in shown.items()}
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

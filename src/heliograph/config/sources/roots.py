@@ -12,6 +12,7 @@ from heliograph.settings.fields import named_sections_of
 if TYPE_CHECKING:
     from heliograph.config.actions.interface import ConnectorConfig
     from heliograph.config.sources.brokers import MqttSource
+    from heliograph.config.sources.http import HttpIn
     from heliograph.config.sources.interface import MessageSourceConfig
 
 _BROKERS: Final = "heliograph.config.sources.brokers:"
@@ -22,6 +23,9 @@ Fault: TypeAlias = tuple[tuple[str, ...], str]
 @dataclass(frozen=True, slots=True)
 class MessageSources:
     mqtt: Mapping[str, MqttSource] = named_sections_of(_BROKERS + "MqttSource", "Subscriptions at MQTT brokers.")
+    http_in: Mapping[str, HttpIn] = named_sections_of(
+        "heliograph.config.sources.http:HttpIn", "Webhooks of others, which they send to the port of the HTTP API."
+    )
 
 
 #: The types of sources.
@@ -53,6 +57,13 @@ def running_sources(
 
 
 def source_faults(connectors: ConnectorSettings, sources: MessageSources) -> Iterator[Fault]:
+    for name, webhook in sources.http_in.items():
+        from heliograph.config.sources.http import TOKEN_LENGTH_MIN  # most configurations have none
+
+        token = webhook.parameters.token
+        if token.file is None and len(token.text) < TOKEN_LENGTH_MIN:
+            text = f"found a token of {len(token.text)} characters; {TOKEN_LENGTH_MIN} at least keep strangers out"
+            yield ("sources", "http_in", name, "parameters", "token"), text
     for kind, name, source in all_sources(sources):
         if source.connector_name and source.connector_name not in (named := getattr(connectors, kind)):
             there_are = ", ".join(named) or "none"

@@ -19,6 +19,8 @@ class SourceMessage(Args, frozen=True):
         properties: Of MQTT 5, in wire form without their length.
         received_at_ms: Milliseconds since the epoch.
         fault: Why it cannot be taken, where its process found that; the payload is left out then.
+        headers: Of a request of HTTP, without secrets.
+        query: The same of what stood behind its path.
     """
 
     topic: str
@@ -29,6 +31,8 @@ class SourceMessage(Args, frozen=True):
     properties: bytes = b""
     received_at_ms: int = 0
     fault: str = ""
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    query: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class SourceBatch(NarrowingArgs, frozen=True):
@@ -71,6 +75,20 @@ class Delivered(msgspec.Struct, frozen=True):
     hold: str
 
 
+class SourceCaller(Args, frozen=True):
+    """A caller of a source that takes requests, with the token that it has shown."""
+
+    source: str
+    token: str = ""
+
+
+class SourceAdmitted(msgspec.Struct, frozen=True):
+    """What an admitted caller may send: so many bytes, as a message of this QoS."""
+
+    bytes_max: int
+    qos: int
+
+
 class ReportedSource(Args, frozen=True):
     """How a source is.
 
@@ -98,4 +116,5 @@ class SourcesKnown(msgspec.Struct, frozen=True):
 
 
 SOURCES_DELIVER = Ask("sources.deliver", SourceBatch, Delivered, STATE, FEEDS)
+SOURCES_ADMIT = Ask("sources.admit", SourceCaller, SourceAdmitted, STATE, FEEDS, secrets=frozenset({"token"}))
 SOURCES_REPORT = Ask("sources.report", SourceStates, SourcesKnown, EQUAL, FEEDS)

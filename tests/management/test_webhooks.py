@@ -1,0 +1,71 @@
+"""Webhooks of others: who may send, what becomes of a request, and what is answered."""
+
+import asyncio
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from heliograph.mqtt import packets as p
+from support.management import Served
+from support.running import MqttClient
+
+pytestmark = [pytest.mark.service]
+
+TOKEN: Final = "a-token-of-24-characters"
+SOURCE: Final = {
+    "type": "http_in",
+    "name": "hooks",
+    "parameters": {"token": TOKEN, "max_body_size": "1KB"},
+    "local": {"topic": "hooks/${topic}/${payload.kind}", "payload": "${payload} ${headers.'x-event'} ${query.n}"},
+}
+
+
+def post(managed: Served, path: str, token: str | None = TOKEN, **more: Any) -> httpx.Response:
+    headers = {**({} if token is None else {"authorization": f"Bearer {token}"}), **more.pop("headers", {})}
+    return httpx.post(f"{managed.url}/in{path}", headers=headers, timeout=100.0, **more)
+
+
+def code(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+async def test_a_request_is_a_message_after_its_commit(managed: Served) -> None:
+    api = managed.api
+    made = api.post("/sources", json=SOURCE)
+    assert made.status_code == 201, made.text
+    assert made.json()["parameters"]["token"] == "******"
+    assert (made.json()["status"], "connector" in made.json()) == ("connected", False)
+    assert api.post("/sources", json={**SOURCE, "name": "x", "parameters": {"token": "short"}}).status_code == 400
+    assert api.post("/sources_probe", json={**SOURCE, "name": "new"}).status_code == 204
+    client = MqttClient(*await asyncio.open_connection("127.0.0.1", managed.port), p.V5)
+    client.send_connect("reader")
+    await client.take(p.Connack)
+    await client.subscribe("hooks/#", 1)
+
+    answer = await asyncio.to_thread(
+        post, managed, "/hooks/git/a%20b?n=7&token=x", json={"kind": "push"}, headers={"x-event": "e"}
+    )
+    assert (answer.status_code, answer.json()) == (200, {"result": "ok"})
+    packet = await client.take(p.Publish)
+    assert (packet.topic, packet.qos) == (b"hooks/git/a b/push", 1)
+    assert packet.payload == b'{"kind":"push"} e 7'
+    answer = await asyncio.to_thread(post, managed, f"/hooks/t?token={TOKEN}", None, content=b'{"kind":1}')
+    assert answer.status_code == 200
+    assert (await client.take(p.Publish)).payload.endswith(b"undefined")
+
+    for path, token in (("/hooks/t", None), ("/hooks/t", "wrong"), ("/hooks/t", TOKEN[:-1]), ("/other/t", TOKEN)):
+        assert code(await asyncio.to_thread(post, managed, path, token, content=b"x")) == (401, "BAD_TOKEN")
+    large = await asyncio.to_thread(post, managed, "/hooks/t", content=bytes(1025))
+    assert code(large) == (413, "EXCEED_LIMIT")
+    bad = await asyncio.to_thread(post, managed, "/hooks/t", content=b'{"kind": "#"}')
+    assert code(bad) == (400, "BAD_REQUEST")
+    assert "wildcard" in bad.json()["message"]
+    metrics = api.get("/sources/http_in:hooks/metrics").json()["metrics"]
+    assert (metrics["received"], metrics["dropped"], metrics["dropped.topic_invalid"]) == (3, 1, 1)
+    assert api.put("/sources/http_in:hooks/enable/false").status_code == 204
+    assert code(await asyncio.to_thread(post, managed, "/hooks/t", content=b"x")) == (401, "BAD_TOKEN")
+    assert (await asyncio.to_thread(httpx.get, f"{managed.url}/in/hooks/t")).status_code in (404, 405)
+    assert api.delete("/sources/http_in:hooks").status_code == 204
+    client.close()
+    await client.until_closed()
