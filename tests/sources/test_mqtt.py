@@ -101,7 +101,9 @@ async def test_messages_are_published_here_and_read_by_rules(tmp_path: Path) -> 
             first = await received(client, 2)
             assert ("in/a/1", b'{"n":1}') in first
             (row,) = (json.loads(payload) for topic, payload in first if topic == "in/rows")
-            assert row == {"topic": "a/1", "n": 1, "pub_props": {}, "server": f"127.0.0.1:{port}"}
+            mark = ("heliograph-via", row.pop("pub_props")["User-Property"]["heliograph-via"])
+            assert row == {"topic": "a/1", "n": 1, "server": f"127.0.0.1:{port}"}
+            assert await far.publish("a/round", b"", 1, user_property=[("x", "y"), mark]) == 0  # it was here before
             assert await far.publish("b/x", b'{"n":7}', 1) == 0
             assert await received(client, 1) == [("in/b/7", b"b/x 1")]
             late = await node.connect("late")
@@ -110,6 +112,7 @@ async def test_messages_are_published_here_and_read_by_rules(tmp_path: Path) -> 
             sources = part_of(node)
             assert sources.counts("mqtt:bad") == {"received": 1, "dropped": 1, "dropped.topic_invalid": 1}
             assert "in/#" in sources.last_error("mqtt:bad")
+            await until(lambda: sources.counts("mqtt:plain").get("dropped.loop") == 1, _WAIT_S)
             pid = sources.pid
             assert pid is not None
             os.kill(pid, signal.SIGKILL)

@@ -14,6 +14,7 @@ from heliograph.config.mqtt import MqttConfig, empty_attributes
 from heliograph.config.outbound_targets import target_faults
 from heliograph.config.rules import RuleConfig
 from heliograph.config.settings import DEFAULT_ZONE, Config
+from heliograph.config.sources.loops import loop_faults
 from heliograph.config.sources.roots import source_faults
 from heliograph.config.storage import (
     METRIC_NAMES,
@@ -67,6 +68,7 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
     yield from action_faults(config.connectors, config.actions)
     yield from source_faults(config.connectors, config.sources)
     yield from fallback_faults(config.actions)
+    yield from loop_faults(config)
     yield from target_faults(config)
     if len(config.topic_metrics) > COUNTED_TOPICS_MAX:
         yield ("topic_metrics",), f"found {len(config.topic_metrics)} topics, at most {COUNTED_TOPICS_MAX} are counted"

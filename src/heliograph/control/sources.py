@@ -33,6 +33,10 @@ _WORK_AT_ONCE: Final = 256  # deliveries, after which others have a turn
 _OF_HTTP: Final = "http_in:"
 _SAME: Final = "${payload}"
 
+VIA: Final = "heliograph-via"
+"""The user property that names the nodes by whose sources a message came."""
+
+LOOP: Final = "loop"
 TOPIC_INVALID: Final = "topic_invalid"
 TOO_LARGE: Final = "packet_too_large"
 MALFORMED: Final = "malformed"
@@ -44,6 +48,10 @@ class AskedSources(Protocol):
     @property
     def config(self) -> Config:
         """The configuration that holds."""
+
+    @property
+    def site(self) -> str:
+        """What tells this node from others."""
 
     def state(self, source_id: str) -> tuple[str, str]:
         """The status of a source, and the reason."""
@@ -222,6 +230,7 @@ class SourceAnswers:
             reason, _, text = one.fault.partition(": ")
             raise _DroppedError(reason, text or reason)
         properties = _properties_of(one)
+        self._mark(args.source, properties)
         event = source_event(args.source)
         rules = self._engine.rules_of_source(event.topics)
         if rules and self._broker.is_refusing:
@@ -243,6 +252,15 @@ class SourceAnswers:
         if dropped is not None:
             raise dropped
         return ""
+
+    def _mark(self, source_id: str, properties: Properties) -> None:
+        """Mark a message as one that came in here, so that it goes round once at the most."""
+        if source_id.startswith(_OF_HTTP):
+            return
+        mark = (VIA, self._sources.site)
+        if mark in properties.user:
+            raise _DroppedError(LOOP, "it has come in here before, and went round")
+        properties.user.append(mark)
 
     def _values(
         self, args: proto.SourceBatch, event: str, one: proto.SourceMessage, properties: Properties

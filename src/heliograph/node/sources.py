@@ -167,6 +167,10 @@ class SourcesPart(Part):
         return self._config
 
     @property
+    def site(self) -> str:
+        return self._site
+
+    @property
     def pid(self) -> int | None:
         """The number of the process; None while it does not run."""
         return None if self._run is None else self._run.pid

@@ -10,6 +10,7 @@ from typing import Final
 from heliograph.migration.draft import ImportDraft, said
 from heliograph.migration.errors import ImportRefusedError
 from heliograph.migration.mosquitto.access import ACL_FILE, AccessImport
+from heliograph.migration.mosquitto.bridges import BridgeImport
 from heliograph.migration.mosquitto.database import import_database
 from heliograph.migration.mosquitto.lines import Line, included_files, read_lines
 from heliograph.migration.mosquitto.listeners import bind_outcome, is_reachable, listener_outcome, place_listener
@@ -46,15 +47,6 @@ _LEVELS: Final = {
 #: How the name of a database ends.
 DATABASE: Final = ".db"
 _SECRET: Final = ("password", "psk", "opt_")
-_BRIDGE: Final = (
-    "bridges are not there: messages to another broker take a rule with an action of the type mqtt "
-    "(docs/actions.md); messages from there need a bridge of that broker to this node"
-)
-_TOPICS: Final = {
-    "in": "the other broker has to send them: a bridge of its own to this node, with this topic as out",
-    "out": 'a rule SELECT * FROM "TOPIC" with an action of the type mqtt sends them (docs/actions.md)',
-}
-_TOPICS_BOTH: Final = "out by a rule with an action of the type mqtt, in by a bridge of the other broker"
 _ROLES: Final = "its roles are not imported, so all is denied: say with heliograph ctl acl what users may do"
 _PLUGIN: Final = (
     "plugins are not there, so clients that only it knows are refused here: users and rules of databases, HTTP, LDAP "
@@ -90,6 +82,7 @@ class _Reading:
         self._sections = sections
         self._file = file
         self._access = AccessImport(self._draft, sections)
+        self._bridges: dict[int, BridgeImport] = {}
         named = [line.value for line, _ in sections.owned if line.option == "log_type" and line.value in _LEVELS]
         self._level = min((_LEVELS[name] for name in named), key=list(_LEVELS.values()).index, default="info")
 
@@ -116,7 +109,7 @@ class _Reading:
     def _outcomes(self, line: Line, owner: Owner) -> Iterator[ImportOutcome]:
         sections, option = self._sections, line.option
         if isinstance(owner, Bridge):
-            yield _bridge(line, owner)
+            yield from self._bridge(owner).outcome(line, _shown(line))
         elif option == "listener":
             assert isinstance(owner, ListenerSection)
             yield from bind_outcome(owner, line.place, _shown(line), sections.is_local)
@@ -134,6 +127,13 @@ class _Reading:
             yield listener_outcome(owner, line, sections.is_local)
         else:
             yield self._global(line)
+
+    def _bridge(self, owner: Bridge) -> BridgeImport:
+        made = self._bridges.get(id(owner))
+        if made is None:
+            lines = [line for line, other in self._sections.owned if other is owner]
+            made = self._bridges[id(owner)] = BridgeImport(self._draft, owner.name, lines)
+        return made
 
     def _global(self, line: Line) -> ImportOutcome:
         special = _SPECIAL.get(line.option)
@@ -302,18 +302,6 @@ _SPECIAL: Final = {
     "allow_zero_length_clientid": _Reading._empty_clientid,
     "auto_id_prefix": _Reading._id_prefix,
 }
-
-
-def _bridge(line: Line, bridge: Bridge) -> ImportOutcome:
-    if line.option == "connection":
-        return ImportOutcome(line.place, REFUSED, _shown(line), reason=_BRIDGE)
-    if line.option == "topic":
-        words = line.value.split()
-        reason = _TOPICS.get(words[1] if len(words) > 1 else "out", _TOPICS_BOTH)
-        return ImportOutcome(
-            line.place, REFUSED, _shown(line), reason=reason.replace("TOPIC", words[0] if words else "#")
-        )
-    return ImportOutcome(line.place, REFUSED, _shown(line), reason=f"it is of the bridge {bridge.name}")
 
 
 def _shown(line: Line) -> str:
