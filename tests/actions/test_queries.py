@@ -65,6 +65,24 @@ def test_a_query_that_there_is_no_more_has_no_alarm(queries: PipelineQueries, al
     assert (alarms.active(), queries.samples()) == ([], [])
 
 
+def test_lost_rows_are_an_alarm_until_a_person_ends_it(queries: PipelineQueries, alarms: Alarms) -> None:
+    queries.take([row(rows_lost=3)])
+    (alarm,) = alarms.active()
+    assert (alarm.name, alarm.severity, alarm.details["rows"]) == ("action_rows_lost/pgsql:rows", "warning", 3)
+    assert "heliograph ctl alarms deactivate action_rows_lost/pgsql:rows" in alarm.message
+    queries.take([row(rows_lost=5)])
+    assert alarms.active()[0].details["rows"] == 5
+    queries.take([row(rows_lost=0)])  # another runner
+    queries.end()
+    assert len(alarms.active()) == 1
+    queries.take([row()])
+    assert alarms.deactivate("action_rows_lost/pgsql:rows")
+    queries.take([row()])
+    assert alarms.active() == []
+    queries.take([row(rows_lost=1)])
+    assert alarms.active()[0].details["rows"] == 1
+
+
 def test_totals_outlive_a_driver_and_its_lag_does_not(queries: PipelineQueries) -> None:
     queries.take([row(rows_read=30, rows_written=28, dead_letters=2, lag=7, behind_s=1.5)])
     assert (numbers(queries)["lag"], numbers(queries)["behind"]) == (7, 1.5)

@@ -26,7 +26,7 @@ def alarms() -> set[str]:
     found = set(memory_policy.NAMES[1:])
     for file in ROOT.rglob("*.py"):
         text = file.read_text(encoding="utf-8")
-        found.update(re.findall(r'^_[A-Z_]*ALARM(?:: Final)? = "([a-z_]+)"', text, re.MULTILINE))
+        found.update(re.findall(r'^_?[A-Z_]*ALARM(?:: Final)? = "([a-z_]+)"', text, re.MULTILINE))
         if _RAISES.search(text):
             found.update(_CONSTANT.findall(text), _LITERAL.findall(text))
     return found

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from heliograph.pipeline.datasource.client import StorageClient
+from heliograph.pipeline.runner.backlog import Backlog
 from heliograph.pipeline.runner.letters import DeadLetters
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import RUNNING
@@ -66,6 +68,25 @@ def test_rows_that_retention_removed_hold_up_no_others(
     assert bodies(web) == [b"kept"]
     assert worker.figures.rows_lost == 1
     assert "rows are left out: generation 1 was dropped" in caplog.text
+
+
+def test_what_waits_is_counted_while_the_target_is_away(stored: "Stored", tmp_path: Path) -> None:
+    with webhook() as web, StorageClient(stored.endpoint) as client:
+        web.answer = lambda request: Answer(503)
+        stored.put(ROWS, [b"1", b"2", b"3"])
+        with running(stored, tmp_path, web) as worker:
+            backlog = Backlog(lambda: [worker])
+
+            def waiting() -> int | None:
+                backlog.look(client)
+                return worker.figures.lag
+
+            wait_until(lambda: worker.figures.failures and waiting() == 3, lambda: f"{worker.figures}")
+            stored.put("$pipeline/http:other/one", [b"no row of it"] * 10)
+            stored.put(ROWS, [b"4", b"5"])
+            assert (waiting(), waiting()) == (5, 5)
+            web.answer = lambda request: Answer()
+            wait_until(lambda: waiting() == 0, lambda: f"{worker.figures}")
 
 
 def test_a_checkpoint_that_cannot_be_made_is_tried_again(stored: "Stored", tmp_path: Path) -> None:

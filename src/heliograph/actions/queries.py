@@ -1,4 +1,4 @@
-"""The queries of the pipeline over all starts of its driver: their metrics, and an alarm for each that fails."""
+"""The queries of the pipeline over all starts of its driver: metrics, and alarms where one fails or loses rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +9,7 @@ from heliograph.observe.alarms import Alarms
 from heliograph.observe.metric import Metric, Sample, counter, gauge
 
 FAILING: Final = "pipeline_query_failing"
+ROWS_LOST: Final = "action_rows_lost"
 RUNNING: Final = "running"
 RETRYING: Final = "retrying"
 FAILED: Final = ("waiting to restart", "failed", "interrupted")
@@ -46,6 +47,7 @@ class _Query:
     row: Mapping[str, Any] = field(default_factory=dict)
     now: Counter[str] = field(default_factory=Counter)
     before: Counter[str] = field(default_factory=Counter)
+    lost_shown: int = 0
 
     def take(self, row: Mapping[str, Any]) -> None:
         now = Counter({name: int(row.get(name) or 0) for name in _COUNTS})
@@ -62,7 +64,8 @@ class PipelineQueries:
     """The queries of a node's pipeline; owned by its part `actions`, which reads what the driver writes.
 
     Args:
-        alarms: One stands for each query that fails, until it has worked again.
+        alarms: One stands for each query that fails, until it has worked again; and one for each that lost rows, until
+            a person ends it, since nothing brings them back.
         shown: The name of the action that a query is for; the query's own for others.
     """
 
@@ -80,6 +83,7 @@ class PipelineQueries:
             query = self._of.setdefault(name, _Query())
             query.take(row)
             self._tell(name, query)
+            self._tell_loss(name, query)
 
     def lose_sight(self) -> None:
         """The driver does not run: how its queries are is not known, and what they counted stays."""
@@ -101,6 +105,22 @@ class PipelineQueries:
         message = f"{shown} fails, and its rows wait: {error}"
         details = {"query": name, "state": query.row["state"], "reason": error}
         # The broker does its work meanwhile, and to start it again would not help.
+        if not self._alarms.activate(alarm, message, details, logs_message=True, degrades=False):
+            self._alarms.update(alarm, message, details)
+
+    def _tell_loss(self, name: str, query: _Query) -> None:
+        lost = query.before["rows_lost"] + query.now["rows_lost"]
+        if lost <= query.lost_shown:
+            return
+        query.lost_shown = lost
+        shown = self._shown(name)
+        alarm = f"{ROWS_LOST}/{shown}"
+        message = (
+            f"retention removed {lost} rows at least before {shown} had them: keep messages longer "
+            "(durable_storage.messages.retention), or look why its target was away. The alarm ends when a person "
+            f"has taken note (heliograph ctl alarms deactivate {alarm}), or the node starts again"
+        )
+        details = {"query": name, "rows": lost}
         if not self._alarms.activate(alarm, message, details, logs_message=True, degrades=False):
             self._alarms.update(alarm, message, details)
 

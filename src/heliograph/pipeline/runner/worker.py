@@ -50,7 +50,8 @@ class ActionWorker:
         before: Workers of the same query, for whose end it waits.
 
     Attributes:
-        figures: What it has done since the start of the runner.
+        figures: What it has done since the start of the runner; what waits is `backlog`'s.
+        reached: The offset behind the last batch that is done; None until it has begun.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class ActionWorker:
         self._connection = KeptConnection()
         self._lock = QueryLock(settings.checkpoint / action.query)
         self._place: ActionPlace | None = None
+        self.reached: Offset | None = None
         self._woken = Event()
         self._hurried = Event()
         self._has_rows = False
@@ -149,6 +151,7 @@ class ActionWorker:
             is_sure = action.sink.guarantee is Guarantee.EXACTLY_ONCE
             self._place = ActionPlace(self._directory, action.topic, partial(self._start, client), is_sure=is_sure)
         place = self._place
+        self.reached = place.reached
         if place.begun is None:
             if (crowded_out := self._crowded_out(client, place.reached)) is not None:
                 self._drop(place, *crowded_out)
@@ -158,6 +161,7 @@ class ActionWorker:
             place.begin(end)
         self._write(client, place)
         place.finish()
+        self.reached = place.reached
         return True
 
     def _drop(self, place: ActionPlace, end: Offset, rows: int) -> None:
@@ -192,7 +196,6 @@ class ActionWorker:
         lost = {stream: messages for stream, messages in plan.dropped.items() if messages != 0}
         if lost:
             self._tell_loss(lost)
-        self.figures.lag = plan.messages + plan.messages_remaining
         kept = {stream: position for stream, position in positions.items() if stream not in plan.dropped}
         end = make_offset({**kept, **plan.positions()}, reached.get("start"), more_lost(reached, lost))
         return end if plan.messages or lost else None
@@ -202,7 +205,7 @@ class ActionWorker:
         action = self.action
         until_s = time.monotonic() + action.batch_time_s
         while True:
-            selection, positions = self._selected(reached), reached["streams"]
+            selection, positions = self.selected(reached), reached["streams"]
             plan = client.plan(selection, positions, messages_max=action.batch_rows, bytes_max=action.batch_bytes)
             left_s = until_s - time.monotonic()
             is_full = plan.messages >= action.batch_rows or plan.messages_remaining > 0
@@ -218,7 +221,7 @@ class ActionWorker:
         bytes_max = self.action.waiting_bytes_max
         if bytes_max is None:
             return None
-        selection, positions = self._selected(reached), reached["streams"]
+        selection, positions = self.selected(reached), reached["streams"]
         with suppress(DatabaseAbsentError):
             waiting = sum(step.bytes for step in client.plan(selection, positions).streams.values())
             if waiting > bytes_max:
@@ -269,7 +272,6 @@ class ActionWorker:
         figures.rows_read += len(payloads)
         figures.rows_refused += refusals.count
         figures.rows_written += len(payloads) - refusals.count
-        figures.lag = max(0, (figures.lag or 0) - len(payloads))
 
     def _payloads(
         self, client: StorageClient, start: Offset, end: Offset
@@ -303,12 +305,13 @@ class ActionWorker:
             if before.get(stream, "") == position:
                 continue
             try:
-                yield from client.read(self._selected(end), stream, before.get(stream, ""), position, columns)
+                yield from client.read(self.selected(end), stream, before.get(stream, ""), position, columns)
             except DataLossError as error:  # to fail would hold up what is there, and bring nothing back
                 self.figures.rows_lost += 1
                 _log.error("%s: rows are left out: %s", self.action.query, error)
 
-    def _selected(self, offset: Offset) -> MessageSelection:
+    def selected(self, offset: Offset) -> MessageSelection:
+        """The rows of the action, from where it began."""
         selection = self._selection
         return MessageSelection(selection.database, selection.topics, offset.get("start"))
 
