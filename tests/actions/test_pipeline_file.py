@@ -18,7 +18,9 @@ CONNECTORS = """
 actions.engine = spark
 connectors {
   http.web { url = "https://a.org:8443/base", headers { x-key = secret }, pool_size = 3, ssl.verify = verify_none }
-  pgsql.db { server = db, database = d, username = u, password = "file:///run/secrets/db" }
+  pgsql.db {
+    server = db, database = d, username = u, password = "file:///run/secrets/db", disable_prepared_statements = true
+  }
   timescale.db { server = "t:6000", database = d, username = u }
   alloydb.db { server = a, database = d }
   cockroachdb.db { server = c, database = d }
@@ -130,6 +132,7 @@ SINKS: dict[str, dict[str, Any]] = {
         "password": "file:///run/secrets/db",
         "sql": "INSERT INTO t VALUES (${payload.id}, ${payload})",
         "batch_rows": 7,
+        "prepared_statements": False,
     },
     "timescale:row": {
         "type": "postgresql",

@@ -108,7 +108,8 @@ def _joined(url: str, path: str) -> str:
 
 
 def _pgsql(connector: PgsqlConnectorConfig, action: PgsqlAction) -> SinkSection:
-    return {"type": "postgresql", **_sql(connector, action)}
+    unprepared = {"prepared_statements": False} if connector.disable_prepared_statements else {}
+    return {"type": "postgresql", **_sql(connector, action), **unprepared}
 
 
 def _mysql(connector: MysqlConnectorConfig, action: MysqlAction) -> SinkSection:

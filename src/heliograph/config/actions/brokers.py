@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.config.actions.interface import (
+    ONE_CONNECTION,
     WAITS,
     ActionConfig,
     ConnectorConfig,
@@ -165,7 +166,7 @@ class MqttConnectorConfig(ServerConnectorConfig):
     retry_interval: float = ignored(Duration(), 15.0, "a message is sent again when a lost connection is made again")
     reconnect_interval: float = ignored(Duration(), 15.0, "a lost connection is made again after 1 second, later 5")
     mode: str = ignored(Choice("cluster_shareload"), "cluster_shareload", "there is no cluster")
-    pool_size: int = ignored(Integer(1), 8, "one connection of each action keeps the order of its rows")
+    pool_size: int = ignored(Integer(1), 8, ONE_CONNECTION)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from heliograph.config.actions.interface import (
+    ONE_CONNECTION,
     ActionConfig,
     ConnectorConfig,
     RowTemplate,
@@ -33,8 +34,10 @@ def _sql() -> Any:
 class PgsqlConnectorConfig(ServerConnectorConfig):
     server: Address = required(ServerAddress(5432), "Where the server is.")
     database: str = required(_DATABASE, "The database.")
-    pool_size: int = ignored(Integer(1), 8)
-    disable_prepared_statements: bool = ignored(Boolean(), False)
+    pool_size: int = ignored(Integer(1), 8, ONE_CONNECTION)
+    disable_prepared_statements: bool = setting(
+        Boolean(), False, "Whether no statement is prepared, as PgBouncer needs it that pools transactions."
+    )
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)
@@ -50,7 +53,7 @@ class MysqlConnectorConfig(ServerConnectorConfig):
     server: Address = required(ServerAddress(3306), "Where MySQL or MariaDB is.")
     database: str = required(_DATABASE, "The database.")
     username: str | None = setting(Text("a user name"), "root", "Who connects.")
-    pool_size: int = ignored(Integer(1), 8)
+    pool_size: int = ignored(Integer(1), 8, ONE_CONNECTION)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)
@@ -68,7 +71,7 @@ class PgsqlAction(ActionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlParameters(SqlParameters):
-    undefined_vars_as_null: bool = ignored(Boolean(), False)
+    undefined_vars_as_null: bool = ignored(Boolean(), False, "a value that a row lacks is NULL")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,7 @@ class MysqlAction(ActionConfig):
 class RedisParameters(RedisPlace):
     username: str | None = optional(Text("a user name"), "Who connects.")
     password: Secret | None = optional(SecretText(), "The password for it, or `file://PATH` with it.")
-    pool_size: int = ignored(Integer(1), 8)
+    pool_size: int = ignored(Integer(1), 8, ONE_CONNECTION)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +112,7 @@ class CommandTemplate(Kind[tuple[str, ...]]):
 @dataclass(frozen=True, kw_only=True)
 class RedisActionParameters:
     command_template: tuple[str, ...] = required(CommandTemplate(), "The command; its arguments are templates.")
-    redis_type: str = ignored(Choice("single", "sentinel", "cluster"), "single")
+    redis_type: str = ignored(Choice("single", "sentinel", "cluster"), "single", "its connector says it")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from heliograph.settings.tls import ClientTls
 
 _FOR_EMQX: Final = "Accepted as EMQX has it, without a meaning here"
 WAITS: Final = "rows wait in the storage"
+ONE_CONNECTION: Final = "one connection of each action keeps the order of its rows"
 
 
 def ignored(kind: Kind[Any], default: Any, reason: str = WAITS) -> Any:

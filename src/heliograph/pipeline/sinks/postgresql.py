@@ -25,8 +25,8 @@ from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows,
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink
 from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily
 from heliograph.settings.addresses import ServerAddress
-from heliograph.settings.fields import optional, required
-from heliograph.settings.kinds import Choice
+from heliograph.settings.fields import optional, required, setting
+from heliograph.settings.kinds import Boolean, Choice
 from heliograph.settings.units import Address
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _CONNECT_S: Final = 10
+# What is executed so often is prepared.
+_PREPARED_FROM: Final = 5
 
 # Of the timeout of a statement: the results of several come together.
 _SILENCE_TIMES: Final = 4
@@ -103,6 +105,9 @@ _TEXT_MAX: Final = 500
 @dataclass(frozen=True)
 class PostgresqlSink(SqlSink):
     server: Address = required(ServerAddress(5432), "Where the server is.")
+    prepared_statements: bool = setting(
+        Boolean(), True, "Whether statements are prepared; PgBouncer that pools transactions needs false."
+    )
     sslmode: str | None = optional(
         Choice("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
         "PostgreSQL's word for TLS; without, `prefer`, and with `ssl` `verify-full`.",
@@ -170,6 +175,7 @@ class PostgresqlSink(SqlSink):
                 connect_timeout=_CONNECT_S,
                 tcp_user_timeout=milliseconds,
                 application_name=f"heliograph {query}"[:63],
+                prepare_threshold=_PREPARED_FROM if self.prepared_statements else None,
                 options=f"-c timezone=UTC -c statement_timeout={milliseconds}",
             )
         connection.silence_max_s = self.timeout_s * _SILENCE_TIMES
