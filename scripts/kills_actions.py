@@ -44,7 +44,7 @@ def _read_arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=_KILLS, help=f"how many kills of each kind ({_KILLS})")
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=list(TARGETS), help="which targets (all)")
     parser.add_argument("--changes", type=int, default=0, help="how often the engine changes; needs Spark (0)")
-    parser.add_argument("--minutes", type=float, help="after how long a run is not killed any longer")
+    parser.add_argument("--minutes", type=float, help="minutes after which a run ends its kills")
     parser.add_argument("--runs", type=int, default=1, help="how many runs (1)")
     parser.add_argument("--seed", type=int, help="what is killed when; another one for each run without it")
     return parser.parse_args()

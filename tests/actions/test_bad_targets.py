@@ -37,7 +37,7 @@ LONG: Final = 10_000_000
 
 
 @dataclass
-class WebServer:
+class BadWebServer:
     """A web service whose answer may be bad.
 
     Attributes:
@@ -90,7 +90,7 @@ class BadWorld:
 
     managed: ManagedNode
     database: Postgresql
-    servers: dict[str, WebServer]
+    servers: dict[str, BadWebServer]
     away_port: int
     authority: Authority
     log: Path
@@ -126,8 +126,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BadWorld]:
         database.query("CREATE TABLE obs (n int)")
         (directory / "theirs").mkdir()
         authority, other = Authority(directory), Authority(directory / "theirs")
-        servers = {name: WebServer(answer) for name, (answer, _) in BAD.items()}
-        servers |= {"good": WebServer(), "cert": WebServer(context=showing(other.server()))}
+        servers = {name: BadWebServer(answer) for name, (answer, _) in BAD.items()}
+        servers |= {"good": BadWebServer(), "cert": BadWebServer(context=showing(other.server()))}
         ports = {name: stack.enter_context(listening(server.serve)) for name, server in servers.items()}
         ports["away"] = free_port()
         settings = [SETTINGS]
@@ -170,11 +170,11 @@ def publish(world: BadWorld, topic: str, *payloads: bytes) -> None:
     asyncio.run(run())
 
 
-def rows_of(server: WebServer) -> list[int]:
+def rows_of(server: BadWebServer) -> list[int]:
     return [json.loads(body)["n"] for body in server.taken]
 
 
-def has_all(server: WebServer) -> bool:
+def has_all(server: BadWebServer) -> bool:
     return rows_of(server) == list(range(COUNT))
 
 
@@ -213,7 +213,7 @@ def test_nothing_is_lost_when_they_take_rows_again(world: BadWorld) -> None:
         world.servers[name].is_open.set()
     world.servers["cert"].context = showing(world.authority.server())
     world.database.query("ALTER TABLE obs ADD COLUMN added int")
-    back = WebServer()
+    back = BadWebServer()
     with listening(back.serve, world.away_port):
         names: dict[str, Callable[[], object]] = {f"http:{name}": partial(has_all, world.servers[name]) for name in BAD}
         names |= {"http:away": partial(has_all, back), "http:cert": partial(has_all, world.servers["cert"])}

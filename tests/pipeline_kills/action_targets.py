@@ -224,7 +224,7 @@ class HubTarget(KilledTarget):
         self._heard.append(json.loads(message.payload)["n"])
 
 
-class LogTarget(KilledTarget):
+class KafkaBrokerTarget(KilledTarget):
     """The broker that librdkafka has inside, which speaks Kafka's protocol and keeps messages in memory: at least once.
 
     To end it would lose them, so it closes its connections and takes none for a moment instead.
@@ -248,7 +248,8 @@ class LogTarget(KilledTarget):
 
     def parameters(self) -> dict[str, Any]:
         """One key, so that all messages are in one partition."""
-        return {"topic": "kills", "message": {"key": "one", "value": "${payload}"}}
+        message = {"key": "one", "value": "${payload}"}
+        return {"topic": "kills", "message": message, "partition_strategy": "key_dispatch"}
 
     def kill(self) -> None:
         """Away for a moment."""
@@ -311,7 +312,7 @@ def hub_target(folder: Path) -> Iterator[KilledTarget]:
 def log_target(folder: Path) -> Iterator[KilledTarget]:
     """A broker of Kafka's protocol."""
     with stoppable_broker() as broker:
-        target = LogTarget(broker)
+        target = KafkaBrokerTarget(broker)
         try:
             yield target
         finally:

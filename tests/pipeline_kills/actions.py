@@ -40,6 +40,7 @@ _PAUSE_S = 0.02
 _PAUSE_MAX_S = 0.5
 _DEADLINE_S = 300.0
 _SHOWN_MAX = 20
+_BEHIND_MAX = 1000
 _ENGINES = ("local", "spark")
 _SPARK = f"""
 pipeline {{
@@ -89,7 +90,7 @@ class ActionsWorld:
         kills: How many kills of each kind.
         targets: Names of `TARGETS`.
         changes: How often the engine changes, each with a kill of the node; it needs Spark.
-        kills_s: After how long there are no more kills.
+        kills_s: Seconds after which kills end, also where some are left.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class ActionsWorld:
                 for number, kind in enumerate(self._plan):
                     if time.monotonic() < end:
                         self._kill(kind, number)
+                        self._let_catch_up(publisher)
             self.outcome.acknowledged = len(publisher.acknowledged)
             self._finish()
             self._judge(publisher.acknowledged)
@@ -175,6 +177,14 @@ class ActionsWorld:
         self.outcome.kills[kind] += 1
         self._await_rows(before, [self._random.choice(self._actions)])
         time.sleep(self._random.uniform(0, _PAUSE_MAX_S))  # to meet it at any step
+
+    def _let_catch_up(self, publisher: "NumberedPublisher") -> None:
+        """Hold the publisher while a target is far behind it, so that a run ends on a machine that is busy."""
+        published = len(publisher.acknowledged)
+        if min(self._counts().values()) < published - _BEHIND_MAX:
+            publisher.may_go.clear()
+            self._await("targets catch up", lambda: min(self._counts().values()) >= published - _BEHIND_MAX // 2)
+            publisher.may_go.set()
 
     def _change_engine(self, number: int) -> None:
         """Change it with every so many kills, spread over the run."""
@@ -257,10 +267,13 @@ class NumberedPublisher:
 
     Attributes:
         acknowledged: The numbers of those that the node has acknowledged.
+        may_go: Whether it goes on; set at first.
     """
 
     def __init__(self, port: int) -> None:
         self.acknowledged: set[int] = set()
+        self.may_go = threading.Event()
+        self.may_go.set()
         self._is_over = threading.Event()
         self._client = Client(CallbackAPIVersion.VERSION2, "device", protocol=MQTTProtocolVersion.MQTTv5)
         self._client.reconnect_delay_set(1, 1)
@@ -290,7 +303,7 @@ class NumberedPublisher:
         under_way: deque[tuple[int, int]] = deque()
         number = 0
         while under_way or not self._is_over.is_set():
-            if not self._is_over.is_set() and len(under_way) < _WINDOW:
+            if not self._is_over.is_set() and self.may_go.is_set() and len(under_way) < _WINDOW:
                 under_way.append((number, self._client.publish(_TOPIC, json.dumps({"n": number}), 1).mid))
                 number += 1
             while under_way and under_way[0][1] in self._taken:
