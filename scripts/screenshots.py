@@ -6,6 +6,7 @@ A node is started with clients, rules, a pipeline and what else pages show; Debi
 
 import argparse
 import io
+import json
 import os
 import re
 import sys
@@ -54,7 +55,8 @@ rule_engine.rules.to_warehouse {{ sql = \"\"\"SELECT * FROM "alerts/#" \"\"\", a
 pipeline {{ enable = {pipeline}, file = "examples/weather/rules", trigger = 1s }}
 """
 _SCHEMA: Final = '{"type": "object", "required": ["temp"], "properties": {"temp": {"type": ["number", "null"]}}}'
-# What is made over the API, in this order.
+_JSON: Final = {"content-type": "application/json"}
+# What is made over the API, in this order; PORT is the node's own.
 _MADE: Final[list[tuple[str, dict[str, Any]]]] = [
     ("/connectors", {"type": "http", "name": "warehouse", "url": "http://127.0.0.1:9"}),
     (
@@ -65,6 +67,12 @@ _MADE: Final[list[tuple[str, dict[str, Any]]]] = [
             "connector": "warehouse",
             "parameters": {"path": "/alerts", "body": "${.}"},
         },
+    ),
+    ("/connectors", {"type": "mqtt", "name": "plant", "server": "127.0.0.1:PORT"}),
+    ("/sources", {"type": "mqtt", "name": "strong", "connector": "plant", "parameters": {"topic": "alerts/#"}}),
+    (
+        "/rules",
+        {"id": "from_plant", "sql": 'SELECT * FROM "$sources/mqtt:strong"', "actions": [{"function": "console"}]},
     ),
     ("/schema_registry", {"name": "observation", "type": "json", "source": _SCHEMA}),
     (
@@ -102,6 +110,7 @@ _ADDRESSES: Final = {
     "rule": "rule/strong_wind",
     "connector": "connector/http:warehouse",
     "action": "action/http:tell_warehouse",
+    "source": "source/mqtt:strong",
     "schema": "schema/observation",
     "schema_validation": "schema_validation/is_observation",
     "message_transformation": "message_transformation/add_source",
@@ -153,7 +162,8 @@ def scene(folder: Path, has_pipeline: bool) -> Iterator[tuple[ManagedNode, Peers
         publishing.start()
         try:
             for path, body in _MADE:
-                if not (answer := node.api.post(path, json=body)).is_success:
+                text = json.dumps(body).replace("PORT", str(node.node.port))
+                if not (answer := node.api.post(path, content=text, headers=_JSON)).is_success:
                     sys.exit(f"{path}: {answer.status_code} {answer.text}")
             if has_pipeline:
                 wait_until(lambda: _is_processing(node), "the pipeline runs", deadline_s=180)

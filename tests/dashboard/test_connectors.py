@@ -172,3 +172,33 @@ def _delete_both(admin: Dashboard, managed: ManagedNode, page: Page) -> None:
     dialog.get_by_role("button", name="Delete http:web").click()
     expect(page.get_by_text("http:web is deleted.")).to_be_visible()
     assert managed.api.get("/actions/http:hook").status_code == 404
+
+
+def test_a_source_is_made_and_drawn_where_its_messages_come_from(admin: Dashboard, managed: ManagedNode) -> None:
+    """Of this node itself, which is an MQTT broker as any other."""
+    server = f"127.0.0.1:{managed.node.port}"
+    managed.api.post("/connectors", json={"type": "mqtt", "name": "origin", "server": server})
+    page = admin.open("sources").page
+    page.get_by_role("link", name="New source").click()
+    page.get_by_label("Type").select_option("mqtt")
+    page.get_by_label("Name", exact=True).fill("in")
+    page.get_by_label("Connector", exact=True).select_option("origin")
+    page.get_by_role("button", name="Make the source").click()
+    admin.expected_errors.append("400")
+    expect(page.locator('[data-path="parameters.topic"]')).to_contain_text("is missing")
+    page.locator('[data-path="parameters.topic"] input').fill("origin/#")
+    page.get_by_role("button", name="Make the source").click()
+    expect(page.get_by_role("heading", name="Source mqtt:in")).to_be_focused()
+    expect(page.get_by_text("connected", exact=True)).to_be_visible()
+    admin.check_access()
+    rule = {"id": "of_source", "sql": 'SELECT * FROM "$sources/mqtt:in"', "actions": [{"function": "console"}]}
+    assert managed.api.post("/rules", json=rule).is_success
+    admin.open("data_flow")
+    expect(page.get_by_role("link", name="Source mqtt:in: connected")).to_be_visible()
+    expect(page.get_by_role("link", name="Rule of_source")).to_be_visible()
+    managed.api.delete("/rules/of_source")
+    admin.open("sources")
+    page.get_by_role("button", name="Delete in").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete mqtt:in").click()
+    expect(page.get_by_text("mqtt:in is deleted.")).to_be_visible()
+    managed.api.delete("/connectors/mqtt:origin")

@@ -39,6 +39,8 @@ PAGES = {
     "connector": ("New connector", "Make the connector"),
     "actions": ("Actions", "There is no action yet."),
     "action": ("New action", "Type and target"),
+    "sources": ("Sources", "There is no source yet."),
+    "source": ("New source", "Make the source"),
     "pipeline": ("Pipeline", "pipeline"),
     "schemas": ("Schemas", "There is no schema yet."),
     "schema": ("New schema", "Make the schema"),

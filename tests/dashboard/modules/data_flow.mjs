@@ -18,7 +18,7 @@ const FOUND = {
   sources: [one("mqtt", "s", { connector: "d" })],
 };
 const LIVE = { rules: Object.fromEntries(NAMES.map((id, at) => [id, { ...COUNTS, failed_exception: at === 8 ? 3 : 0 }])),
-  actions: { "http:a": { ...one("http", "a"), metrics: { rate: 5, failed: 0, queuing: 4 } } }, connectors: {} };
+  actions: { "http:a": { ...one("http", "a"), metrics: { rate: 5, failed: 0, queuing: 4 } } }, connectors: {}, sources: {} };
 const named = (graph, name) => [...graph.nodes.values()].find((node) => node.name === name);
 
 test("many rules are one where they lead to the same, with the sums of what runs along their edges", () => {

@@ -141,6 +141,7 @@ LIVE_EVENTS: Final = {
     "configuration": CONFIGURATION.schema,
     "connectors": _by_id("ConnectorsEvent", "connectors", "Connectors by their ids.", LiveState),
     "actions": _by_id("ActionsEvent", "actions", "Actions by their ids.", LiveState),
+    "sources": _by_id("SourcesEvent", "sources", "Sources by their ids.", LiveState),
     "authentication": _by_id("AuthenticationEvent", "authentication", "Authenticators by their ids.", LiveState),
     "authorization": _by_id("AuthorizationEvent", "authorization", "Sources by their types.", LiveState),
     "schema_validations": _by_id("ValidationsEvent", "schema_validations", "Validations by their names.", _POLICY),

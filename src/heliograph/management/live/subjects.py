@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, TypeVar
 import orjson
 from pydantic import Field
 
-from heliograph.control.proto_v1.actions import ACTIONS, CONNECTORS, ActionRow, ConnectorRow
+from heliograph.control.proto_v1.actions import ACTIONS, CONNECTORS, SOURCES, ActionRow, ConnectorRow, SourceRow
 from heliograph.control.proto_v1.alarms import ALARMS_LIST, AlarmRow, AlarmsWanted
 from heliograph.control.proto_v1.authn import AUTHN_LIST, AuthnRow
 from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
@@ -55,7 +55,7 @@ def _connector(row: ConnectorRow) -> tuple[str, Facts]:
     return f"{row.type}:{row.name}", shown
 
 
-def _action(row: ActionRow) -> tuple[str, Facts]:
+def _action(row: ActionRow | SourceRow) -> tuple[str, Facts]:
     shown = {"enable": row.is_enabled, "status": row.status, "status_reason": row.reason}
     return f"{row.type}:{row.name}", {**shown, "metrics": metrics_in(row)}
 
@@ -95,6 +95,7 @@ def _is_enabled(row: GroupShown) -> bool:
 STATES: Final = (
     _subject("connectors", "connectors", CONNECTORS.list, _connector),
     _subject("actions", "actions", ACTIONS.list, _action),
+    _subject("sources", "sources", SOURCES.list, _action),
     _subject("authentication", "authentication", AUTHN_LIST, _authenticator),
     _subject("authorization", "authorization", AUTHZ_SOURCES, _source),
     _policies("schema_validations", VALIDATIONS),

@@ -40,7 +40,7 @@ const load = async (signal) => {
     may("connectors:read") ? api.get("connectors", {}, signal) : [],
     may("sources:read") ? api.get("sources", {}, signal) : [],
   ]);
-  return { rules, actions, connectors, sources: /** @type {Api.IntegrationObject[]} */ (sources) };
+  return { rules, actions, connectors, sources };
 };
 
 const byId = (/** @type {Api.IntegrationObject} */ row) => ({ id: idOf(row), enable: row.enable });
@@ -55,7 +55,9 @@ export default function DataFlowPage({ route }) {
     found.reload);
   const connectors = useLiveRows(rowsOf(useLive(may("connectors:read") ? "connectors" : "")), found.data?.connectors,
     byId, found.reload);
-  const live = { rules: rules.now, actions: actions.now, connectors: connectors.now };
+  const sources = useLiveRows(rowsOf(useLive(may("sources:read") ? "sources" : "")), found.data?.sources, byId,
+    found.reload);
+  const live = { rules: rules.now, actions: actions.now, connectors: connectors.now, sources: sources.now };
   const set = (/** @type {Record<string, unknown>} */ more) => replaceQuery({ text, failing, open, ...more });
   return html`
     <${PageHead} title=${texts.title}>

@@ -14,7 +14,8 @@ import texts from "../../texts/en/data_flow.js";
  * @typedef {Record<string, Api.LiveState | undefined>} States
  * @typedef {{ rules: Api.RuleObject[], actions: Api.IntegrationObject[], connectors: Api.IntegrationObject[],
  *   sources: Api.IntegrationObject[] }} Found
- * @typedef {{ rules: Record<string, Api.LiveRule | undefined>, actions: States, connectors: States }} Live
+ * @typedef {{ rules: Record<string, Api.LiveRule | undefined>, actions: States, connectors: States,
+ *   sources: States }} Live
  */
 
 /** Where a connector leads: the first of these settings that is a text. */
@@ -25,7 +26,7 @@ export const graphOf = (found, live) => {
   const graph = new Drawn();
   for (const one of found.connectors) graph.put(connectorNode(one, own(live.connectors, idOf(one))));
   for (const one of found.actions) graph.put(actionNode(one, own(live.actions, idOf(one))));
-  for (const one of found.sources) graph.put(sourceNode(one));
+  for (const one of found.sources) graph.put(sourceNode(one, own(live.sources, idOf(one))));
   for (const one of found.actions) graph.join(`action ${idOf(one)}`, `connector ${one.type}:${one.connector}`);
   for (const rule of found.rules) addRule(graph, rule, own(live.rules, rule.id));
   for (const one of found.connectors) addTarget(graph, one);

@@ -68,9 +68,12 @@ export const actionNode = (row, live) => {
     goes: { rate, failed, waiting: queuing } });
 };
 
-/** @param {Api.IntegrationObject} row */
-export const sourceNode = (row) => nodeOf(`source ${idOf(row)}`, INPUTS, texts.kinds.source, idOf(row),
-  { more: row.connector ?? row.type, ...stateOf(row, undefined) });
+/** @param {Api.IntegrationObject} row @param {Api.LiveState | undefined} live */
+export const sourceNode = (row, live) => {
+  const { rate = null, dropped = 0 } = live?.metrics ?? {};
+  return nodeOf(`source ${idOf(row)}`, INPUTS, texts.kinds.source, idOf(row), { more: row.connector ?? "",
+    href: link("source", idOf(row)), ...stateOf(row, live), goes: { rate, failed: dropped, waiting: 0 } });
+};
 
 /** @param {string} from What FROM names. */
 export const inputNode = (from) => {

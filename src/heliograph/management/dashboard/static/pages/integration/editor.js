@@ -1,5 +1,5 @@
 // @ts-check
-/** One connector, or one action: how it is, and its form; a new action is made in steps. */
+/** One connector, action or source: how it is, and its form; a new action is made in steps. */
 import { html } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { useLive } from "../../kernel/live.js";
@@ -10,7 +10,7 @@ import { may } from "../../kernel/session.js";
 import { useDialog } from "../../parts/dialog.js";
 import { Loaded, PageHead } from "../../parts/notice.js";
 import { loadSchema } from "../../parts/schema_form.js";
-import { ActionMetrics } from "./metrics.js";
+import { Metrics } from "./metrics.js";
 import { idOf, pageOf, RemoveDialog, rowsOf, State } from "./list.js";
 import { NewAction } from "./new_action.js";
 import { Settings } from "./settings.js";
@@ -23,7 +23,7 @@ export default function IntegrationEditor({ kind, id, type }) {
   const words = texts[kind];
   const found = useResource(id, async (signal) => {
     const [schema, row] = await Promise.all([loadSchema(), id ? api.get(path(`${kind}/{id}`, id), {}, signal) : null]);
-    const connectors = kind === "actions" && may("connectors:read") ? await api.get("connectors", {}, signal) : [];
+    const connectors = kind !== "connectors" && may("connectors:read") ? await api.get("connectors", {}, signal) : [];
     return { schema, row, connectors };
   });
   const live = own(rowsOf(useLive(id ? kind : "")), id);
@@ -40,7 +40,9 @@ export default function IntegrationEditor({ kind, id, type }) {
     <//>
     <${Loaded} of=${found}>${(/** @type {Found} */ data) => html`
       ${row && html`<${State} row=${row} live=${live} />`}
-      ${row && kind === "actions" && html`<${ActionMetrics} id=${id} rules=${row.rules} metrics=${live?.metrics} />`}
+      ${row && kind !== "connectors" && html`<${Metrics} kind=${kind} id=${id} rules=${row.rules}
+        metrics=${live?.metrics} />`}
+      ${row && kind === "sources" && html`<p>${texts.sources.readBy} <code>FROM "$sources/${id}"</code></p>`}
       ${kind === "actions" && !id && may("actions:write") ? html`<${NewAction} ...${data} first=${type} />`
         : html`<${Settings} key=${id} kind=${kind} ...${data} first=${type} onSaved=${saved} />`}`}<//>
     ${dialog.kind === "delete" && html`<${RemoveDialog} kind=${kind} row=${dialog.about}

@@ -18,14 +18,30 @@ const withMeaning = (schema) => (schema.properties ? { ...schema,
   .filter(([, one]) => !one.description?.startsWith(texts.meaningless)).map(([name, one]) =>
     [name, withMeaning(one)])) } : schema);
 
-/** The types that there are. @param {Schema} schema @returns {string[]} */
-export const typesOf = (schema) => Object.keys(schemaAt(schema, ["connectors"])?.properties ?? {});
+/**
+ * The types that there are; actions have a setting beside theirs, and the types of connectors.
+ * @param {Schema} schema @param {import("./list.js").Kind} kind
+ */
+export const typesOf = (schema, kind) => Object.keys(schemaAt(schema, [kind === "actions" ? "connectors" : kind])
+  ?.properties ?? {});
+
+/** Whether a type has connectors. @param {Schema} schema @param {import("./list.js").Kind} kind @param {string} type */
+export const hasConnector = (schema, kind, type) => "connector" in (schemaAt(schema, [kind, type, "x"])
+  ?.properties ?? {});
 
 /** The settings of a type, without its connector. @param {Schema} schema @param {string} kind @param {string} type */
 export const propertiesOf = (schema, kind, type) => {
   const { connector: _, ...properties } = withMeaning(schemaAt(schema, [kind, type, "x"]) ?? {}).properties ?? {};
   return properties;
 };
+
+/**
+ * What is sent of a draft: with its parameters where the type needs some, so that each that is missing is named.
+ * @param {Schema} schema @param {import("./list.js").Kind} kind @param {string} type
+ * @param {Record<string, unknown>} draft
+ */
+export const sentOf = (schema, kind, type, draft) =>
+  (schemaAt(schema, [kind, type, "x"])?.required?.includes("parameters") ? { parameters: {}, ...draft } : draft);
 
 /**
  * @param {{ schema: Schema, kind: import("./list.js").Kind, type: string, value: Record<string, unknown>,

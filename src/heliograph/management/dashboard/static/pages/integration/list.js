@@ -1,5 +1,5 @@
 // @ts-check
-/** All connectors, or all actions, with how each is. */
+/** All connectors, all actions or all sources, with how each is. */
 import { html } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { count, cut, rate } from "../../kernel/format.js";
@@ -16,7 +16,7 @@ import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/integration.js";
 
 /**
- * @typedef {"connectors" | "actions"} Kind
+ * @typedef {"connectors" | "actions" | "sources"} Kind
  * @typedef {Api.IntegrationObject} Row
  */
 
@@ -79,9 +79,12 @@ export default function IntegrationList({ kind }) {
       onClose=${dialog.close(texts.removed(idOf(dialog.about)))} />`}`;
 }
 
+/** What names one: the actions and sources of a connector, the rules of others. @param {Kind} kind @param {Row} row */
+const usersOf = (kind, row) => (kind === "connectors" ? [...row.actions ?? [], ...row.sources ?? []] : row.rules ?? []);
+
 /** @param {{ kind: Kind, row: Row, onClose: (isDone: boolean) => void }} props */
 export const RemoveDialog = ({ kind, row, onClose }) => {
-  const users = kind === "actions" ? row.rules ?? [] : (row.actions ?? []).map((name) => `${row.type}:${name}`);
+  const users = usersOf(kind, row).map((name) => (kind === "connectors" ? `${row.type}:${name}` : name));
   const words = texts[kind];
   const also_delete_dep_actions = users.length > 0;
   return html`
@@ -92,9 +95,10 @@ export const RemoveDialog = ({ kind, row, onClose }) => {
 
 /**
  * What the stream tells of all, by their ids.
- * @param {Api.ConnectorsEvent | Api.ActionsEvent | undefined} event
+ * @param {Api.ConnectorsEvent | Api.ActionsEvent | Api.SourcesEvent | undefined} event
  */
-export const rowsOf = (event) => event && ("actions" in event ? event.actions : event.connectors);
+export const rowsOf = (event) => event && ("actions" in event ? event.actions
+  : "sources" in event ? event.sources : event.connectors);
 
 /** How one is, without the rest. @param {Api.LiveState | undefined} live */
 const stateOf = (live) => live && { status: live.status, status_reason: live.status_reason };
@@ -108,6 +112,10 @@ export const State = ({ row, live }) => {
   return html`<p><${StatusBadge} row=${now} /> ${now.status_reason}</p>`;
 };
 
+/** What lists show of what is counted: what went well, and what did not. @param {Kind} kind */
+const countedOf = (kind) => ({ connectors: [], actions: ["success", "failed"],
+  sources: ["received", "dropped"] }[kind]);
+
 /**
  * @param {Kind} kind
  * @param {Record<string, Api.LiveState | undefined>} live
@@ -117,20 +125,20 @@ const columnsOf = (kind, live) => [
   { key: "name", title: texts.name, kind: "code", isHead: true, show: (row) =>
     html`<a href=${link(pageOf(kind), idOf(row))}>${row.name}</a>` },
   { key: "type", title: texts.type },
-  { key: "connector", title: texts.connector, kind: "code", isShown: kind === "actions", show: (row) =>
-    html`<a href=${link("connector", `${row.type}:${row.connector}`)}>${row.connector}</a>` },
+  { key: "connector", title: texts.connector, kind: "code", isShown: kind !== "connectors", show: (row) =>
+    row.connector && html`<a href=${link("connector", `${row.type}:${row.connector}`)}>${row.connector}</a>` },
   { key: "status", title: texts.status, show: (row) => html`<${StatusBadge} row=${row} />` },
   { key: "reason", title: texts.reason, show: (row) => html`<span title=${row.status_reason}>
     ${cut(row.status_reason, 120)}</span>` },
-  ...["success", "failed"].map((name) => ({
-    key: name, title: texts.counts[name], kind: /** @type {const} */ ("number"), isShown: kind === "actions",
+  ...countedOf(kind).map((name, at) => ({
+    key: name, title: texts.counts[name], kind: /** @type {const} */ ("number"),
     show: (/** @type {Row} */ row) => {
       const metrics = live[idOf(row)]?.metrics;
-      return html`<span class=${name === "failed" && metrics?.failed ? "badge bad" : ""}>
+      return html`<span class=${at === 1 && metrics?.[name] ? "badge bad" : ""}>
         ${count(metrics?.[name])}</span>
-        ${name === "success" && metrics?.rate ? html` <small class="quiet">${rate(metrics.rate)}</small>` : ""}`;
+        ${at === 0 && metrics?.rate ? html` <small class="quiet">${rate(metrics.rate)}</small>` : ""}`;
     },
   })),
   { key: "uses", title: texts.uses[kind], kind: "code", show: (row) =>
-    cut(((kind === "actions" ? row.rules : row.actions) ?? []).join(", "), 100) },
+    cut(usersOf(kind, row).join(", "), 100) },
 ];

@@ -10,7 +10,7 @@ import { Field } from "../../parts/field.js";
 import { ErrorNote, tell } from "../../parts/notice.js";
 import { namedProblems } from "../../parts/schema_form.js";
 import { attach, NEW_RULE, RuleChoice, useRules } from "./attaching.js";
-import { ConnectorField, propertiesOf, SettingsFields, typesOf } from "./fields.js";
+import { ConnectorField, propertiesOf, sentOf, SettingsFields, typesOf } from "./fields.js";
 import { idOf, pageOf } from "./list.js";
 import { Columns } from "./columns.js";
 import { Settings } from "./settings.js";
@@ -22,7 +22,7 @@ const FIRST = ["", "type", "name", "connector"];
 
 /** @param {import("./settings.js").Found & { first: string }} props */
 export const NewAction = ({ schema, connectors: before, first }) => {
-  const types = typesOf(schema);
+  const types = typesOf(schema, "actions");
   const [step, setStep] = useState(1);
   const [type, setType] = useState(types.includes(first) ? first : types[0]);
   const [name, setName] = useState("");
@@ -32,7 +32,7 @@ export const NewAction = ({ schema, connectors: before, first }) => {
   const [row, setRow] = useState("");
   const [made, setMade] = useState(/** @type {Api.IntegrationObject | null} */ (null));
   const rules = useRules();
-  const settings = { ...propertiesOf(schema, "actions", type).parameters && { parameters: {} }, ...draft };
+  const settings = sentOf(schema, "actions", type, draft);
   const save = useAction(async () => {
     const action = made ?? await api.post("actions", { type, name, ...settings });
     setMade(action); // where the rule is refused, it is there already

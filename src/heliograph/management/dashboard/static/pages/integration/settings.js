@@ -1,5 +1,5 @@
 // @ts-check
-/** The form of one connector or action: tested before it is saved. */
+/** The form of one connector, action or source: tested before it is saved. */
 import { html, submitting, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { recordOf } from "../../kernel/own.js";
@@ -9,7 +9,7 @@ import { useSeen } from "../../parts/changed.js";
 import { Field } from "../../parts/field.js";
 import { ErrorNote, tell } from "../../parts/notice.js";
 import { namedProblems } from "../../parts/schema_form.js";
-import { ConnectorField, SettingsFields, typesOf } from "./fields.js";
+import { ConnectorField, hasConnector, sentOf, SettingsFields, typesOf } from "./fields.js";
 import { idOf } from "./list.js";
 import texts from "../../texts/en/integration.js";
 
@@ -27,23 +27,24 @@ const settingsOf = (row) => Object.fromEntries(Object.entries(row).filter(([name
  *   `isOfType`: whether a new one is of the type `first` and no other.
  */
 export const Settings = ({ kind, schema, row, connectors, first, isOfType = false, onSaved }) => {
-  const types = typesOf(schema);
+  const types = typesOf(schema, kind);
   const [type, setType] = useState(row?.type ?? (types.includes(first) ? first : types[0]));
   const [name, setName] = useState(row?.name ?? "");
   const [draft, setDraft] = useState(/** @type {Record<string, unknown>} */ (row ? settingsOf(row) : {}));
   const [isTested, setTested] = useState(false);
+  const sent = sentOf(schema, kind, type, draft);
   const seen = useSeen(row && settingsOf(row));
   const save = useAction(async () => {
     const where = path(`${kind}/{id}`, row ? idOf(row) : "");
     if (row) seen.check(settingsOf(await api.get(where)));
-    const saved = row ? await api.put(where, draft) : await api.post(kind, { type, name, ...draft });
+    const saved = row ? await api.put(where, sent) : await api.post(kind, { type, name, ...sent });
     seen.saved(settingsOf(saved));
     tell(texts.saved(idOf(saved)));
     onSaved(saved);
   });
   const test = useAction(async () => {
     setTested(false);
-    await api.post(`${kind}_probe`, { type, name: name || "test", ...draft });
+    await api.post(`${kind}_probe`, { type, name: name || "test", ...sent });
     setTested(true);
   });
   const shown = save.error ?? test.error;
@@ -71,7 +72,7 @@ export const Settings = ({ kind, schema, row, connectors, first, isOfType = fals
         <${Field} label=${texts.name} value=${name} onInput=${setName} hint=${texts.nameHint} error=${fields.name}
           isRequired autocomplete="off" />
       </div>`}
-      ${kind === "actions" && html`<${ConnectorField} type=${type} value=${draft.connector ?? ""}
+      ${hasConnector(schema, kind, type) && html`<${ConnectorField} type=${type} value=${draft.connector ?? ""}
         connectors=${connectors}
         error=${fields.connector} isReadOnly=${isReadOnly} onInput=${(/** @type {string} */ connector) =>
           change({ ...draft, connector })} />`}

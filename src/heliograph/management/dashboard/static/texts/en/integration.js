@@ -1,14 +1,14 @@
 // @ts-check
-/** English: connectors and actions. */
+/** English: connectors, actions and sources. */
 export default {
   type: "Type",
   name: "Name",
   nameHint: "Letters, digits, - and _. It cannot be changed later.",
   status: "State",
   reason: "Why",
-  uses: { connectors: "Used by actions", actions: "Used by rules" },
+  uses: { connectors: "Used by", actions: "Used by rules", sources: "Read by rules" },
   connector: "Connector",
-  connectorHint: "The server or place that it writes to.",
+  connectorHint: "The server or place that it writes to, or takes messages of.",
   noConnector: (/** @type {string} */ type) => `There is no connector of type ${type} yet.`,
   addConnector: "Add one",
   choose: "Choose …",
@@ -30,12 +30,12 @@ export default {
   saved: (/** @type {string} */ id) => `${id} is saved.`,
   watching: "How it is watched, and how much it takes at a time",
   meaningless: "Accepted as EMQX has it, without a meaning here",
-  metrics: "What became of its rows",
+  metrics: { actions: "What became of its rows", sources: "What came" },
   reset: "Count from zero",
   letters: "Show its dead letters",
   /** @type {Record<string, string>} */
   counts: { success: "Written", failed: "Dead letters", retried: "Tried again", queuing: "Waiting",
-    rate: "Rows a second" },
+    rate: "In a second", received: "Received", dropped: "Dropped" },
   connectors: {
     title: "Connectors",
     one: (/** @type {string} */ id) => `Connector ${id}`,
@@ -48,7 +48,7 @@ export default {
     removeTitle: "Delete a connector",
     removeText: () => "Nothing uses it.",
     removeUsed: (/** @type {string[]} */ actions) =>
-      "These actions use it and are deleted with it; rules that name them no longer bring their rows there: " +
+      "These actions and sources use it and are deleted with it; rules that name them no longer have them: " +
       `${actions.join(", ")}.`,
   },
   actions: {
@@ -63,5 +63,20 @@ export default {
     removeTitle: "Delete an action",
     removeText: () => "No rule uses it.",
     removeUsed: (/** @type {string[]} */ rules) => `It is taken out of the rules that use it: ${rules.join(", ")}.`,
+  },
+  sources: {
+    title: "Sources",
+    one: (/** @type {string} */ id) => `Source ${id}`,
+    all: "All sources",
+    add: "New source",
+    make: "Make the source",
+    readBy: "A rule reads its messages by",
+    none:
+      "There is no source yet. A source takes messages of a server elsewhere, such as another MQTT broker: rules " +
+      "read them, or they are published here.",
+    removeTitle: "Delete a source",
+    removeText: () => "No rule reads it.",
+    removeUsed: (/** @type {string[]} */ rules) =>
+      `These rules read it, and get nothing of it then: ${rules.join(", ")}.`,
   },
 };

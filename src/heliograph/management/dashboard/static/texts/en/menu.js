@@ -26,6 +26,7 @@ export default {
     timeMachine: "Time machine",
     connectors: "Connectors",
     actions: "Actions",
+    sources: "Sources",
     pipeline: "Pipeline",
     schemas: "Schemas",
     validations: "Validation",
