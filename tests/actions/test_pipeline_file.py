@@ -47,6 +47,7 @@ connectors {
                 topology { pool_size = 8, max_overflow = 0, wait_queue_timeout_ms = 5s }, use_legacy_protocol = auto }
   mongodb.set { database = mqtt, parameters { mongo_type = rs, servers = "a,b:27018", replica_set_name = rs0 } }
   disk_log.file { filepath = "/tmp/my_log", max_file_size = 10MB, max_file_number = 7 }
+  nats.hub { server = hub, token = t, ssl {} }
   mqtt.hub { server = "hub:1884", clientid_prefix = x, username = u, password = p }
   parquet.lake { place = "s3://lake/raw", storage_options { region = eu } }
   delta.here {}
@@ -84,6 +85,7 @@ ACTIONS = {
     "mongodb:docs": "connector = one, parameters { collection = mycol }",
     "mongodb:other": 'connector = set, parameters { collection = "c_${clientid}", payload_template = "${.}" }',
     "disk_log:lines": 'connector = file, parameters { template = "${.}", write_mode = sync }',
+    "nats:out": 'connector = hub, parameters { subject = "obs.${topic}", headers { a = "${b}" } }',
     "mqtt:out": 'connector = hub, parameters { topic = "out/${topic}", qos = 2, retain = "${flags.retain}" }',
     "parquet:obs": "connector = lake, parameters { path = obs, columns { station = string, select = double }, "
     "partition_by = [station] }",
@@ -328,6 +330,18 @@ SINKS: dict[str, dict[str, Any]] = {
         "max_file_size": 10 << 20,
         "max_file_number": 7,
         "template": "${payload}",
+    },
+    "nats:out": {
+        "type": "nats",
+        "server": "hub:4222",
+        "token": "t",
+        "connect_timeout": "5000ms",
+        "subject": "obs.${payload.topic}",
+        "payload": "${payload}",
+        "headers": {"a": "${payload.b}"},
+        "jetstream": True,
+        "timeout": "30000ms",
+        "ssl": {"cacertfile": "", "certfile": "", "keyfile": "", "verify": "verify_peer"},
     },
     "mqtt:out": {
         "type": "mqtt",

@@ -36,6 +36,7 @@ _PIPELINE = (_DOCS / "pipeline.md").read_text(encoding="utf-8")
         ("### kafka\n", ("kafka",)),
         ("### mqtt\n", ("mqtt",)),
         ("### rabbitmq\n", ("rabbitmq",)),
+        ("### nats\n", ("nats",)),
         ("### console\n", ("console",)),
     ],
 )

@@ -23,6 +23,7 @@ _WITH_TIMEOUT: Final = (
     "redis",
     "mqtt",
     "rabbitmq",
+    "nats",
     "clickhouse",
     "influxdb",
     "elasticsearch",

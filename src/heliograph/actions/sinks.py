@@ -41,6 +41,9 @@ from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.mongodb import MongodbAction, MongodbConnectorConfig, MongodbParameters
 from heliograph.config.actions.queues import (
     CloudKafkaAction,
+    NatsAction,
+    NatsConnectorConfig,
+    NatsParameters,
     RabbitmqAction,
     RabbitmqConnectorConfig,
     RabbitmqParameters,
@@ -308,6 +311,24 @@ def _rabbitmq(connector: RabbitmqConnectorConfig, action: RabbitmqAction) -> Sin
     }
 
 
+def _nats(connector: NatsConnectorConfig, action: NatsAction) -> SinkSection:
+    given = action.parameters
+    return {
+        "type": "nats",
+        "server": str(connector.server),
+        "username": connector.username,
+        "password": _secret(connector.password),
+        "token": _secret(connector.token),
+        "connect_timeout": _time(connector.connect_timeout),
+        "subject": of_row(given.subject),
+        "payload": of_row(given.payload) if given.payload else WHOLE,
+        "headers": {name: of_row(text) for name, text in given.headers.items()} or None,
+        "jetstream": given.jetstream,
+        "timeout": _time(given.ack_timeout),
+        "ssl": _tls(connector.tls),
+    }
+
+
 def _parquet(connector: TableConnectorConfig, action: ParquetAction) -> SinkSection:
     given = action.parameters
     return {"type": "parquet", **_table(connector, given.path, given.partition_by), "compression": given.compression}
@@ -386,6 +407,7 @@ _MADE: Final[Mapping[type[ActionConfig], _Made]] = {
     CloudKafkaAction: _Made(_kafka, lambda: KafkaParameters(topic="probe")),
     MqttAction: _Made(_mqtt, lambda: MqttParameters(topic="probe")),
     RabbitmqAction: _Made(_rabbitmq, lambda: RabbitmqParameters(exchange="", routing_key="probe")),
+    NatsAction: _Made(_nats, lambda: NatsParameters(subject="probe", jetstream=False)),
     ParquetAction: _Made(_parquet),
     DeltaAction: _Made(_delta),
     IcebergAction: _Made(_iceberg),

@@ -1,5 +1,6 @@
-"""Settings of connectors and actions of queues: `rabbitmq`, and clouds that speak Kafka's protocol."""
+"""Settings of connectors and actions of queues: `rabbitmq`, `nats`, and clouds that speak Kafka's protocol."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,12 +16,25 @@ from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import (
     ListOf,
     list_setting,
+    optional,
     required,
     required_section,
     section,
     setting,
 )
-from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, SecretText, Size, Text, Unless, Words
+from heliograph.settings.kinds import (
+    AnyText,
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    SecretText,
+    Size,
+    Text,
+    Texts,
+    Unless,
+    Words,
+)
 from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ClientTls
 from heliograph.settings.units import Address
@@ -131,3 +145,33 @@ class RabbitmqParameters:
 @dataclass(frozen=True, kw_only=True)
 class RabbitmqAction(ActionConfig):
     parameters: RabbitmqParameters = required_section(RabbitmqParameters, "The message.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NatsConnectorConfig(ServerConnectorConfig):
+    server: Address = required(ServerAddress(4222), "Where a server is.")
+    token: Secret | None = optional(
+        SecretText(), "A token in the place of user and password, or `file://PATH` with it."
+    )
+    connect_timeout: float = setting(Duration(0.001), 5.0, "How long a connection may take.")
+
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        return ((self.server.host, self.server.port),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NatsParameters:
+    subject: str = required(RowTemplate("a template of a subject", r"(?s).*\S.*"), "Template of the subject.")
+    payload: str = setting(SentTemplate(), "${.}", "Template of the payload.")
+    headers: Mapping[str, str] = setting(Texts(), {}, "Templates of headers, by name.", is_secret=True)
+    jetstream: bool = setting(
+        Boolean(),
+        True,
+        "Whether a stream of JetStream has to take each message; without, it is for the subscribers of the moment.",
+    )
+    ack_timeout: float = setting(Duration(0.001), 30.0, "How long the server may take to acknowledge messages.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NatsAction(ActionConfig):
+    parameters: NatsParameters = required_section(NatsParameters, "The message.")

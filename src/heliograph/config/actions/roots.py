@@ -60,6 +60,7 @@ class ConnectorSettings:
     disk_log: Mapping[str, DiskLogConnectorConfig] = named_sections_of(
         _DISK_LOG + "DiskLogConnectorConfig", "Files of lines."
     )
+    nats: Mapping[str, ConnectorConfig] = named_sections_of(_QUEUES + "NatsConnectorConfig", "NATS.")
     parquet: Mapping[str, ConnectorConfig] = named_sections_of(
         _TABLES + "TableConnectorConfig", "Places of Parquet tables."
     )
@@ -115,6 +116,7 @@ class ActionSettings:
     )
     rabbitmq: Mapping[str, ActionConfig] = named_sections_of(_QUEUES + "RabbitmqAction", "Messages in RabbitMQ.")
     disk_log: Mapping[str, ActionConfig] = named_sections_of(_DISK_LOG + "DiskLogAction", "Lines in files.")
+    nats: Mapping[str, ActionConfig] = named_sections_of(_QUEUES + "NatsAction", "Messages in NATS.")
     parquet: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "ParquetAction", "Parquet tables.")
     delta: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "DeltaAction", "Delta Lake tables.")
     iceberg: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "IcebergAction", "Apache Iceberg tables.")

@@ -31,6 +31,7 @@ KINDS: Final = {
     "mongodb": ("mongodb", "MongodbSink"),
     "mqtt": ("mqtt", "MqttSink"),
     "mysql": ("mysql", "MysqlSink"),
+    "nats": ("nats", "NatsSink"),
     "orc": ("files", "OrcSink"),
     "parquet": ("parquet", "ParquetSink"),
     "postgresql": ("postgresql", "PostgresqlSink"),

@@ -17,6 +17,7 @@ _LIBRARIES: Final = {
     "mongodb": ("pymongo", "pymongo"),
     "mqtt": ("paho-mqtt", "paho.mqtt.client"),
     "mysql": ("pymysql", "pymysql"),
+    "nats": ("nats-py", "nats"),
     "postgresql": ("psycopg", "psycopg"),
     "rabbitmq": ("pika", "pika"),
     "redis": ("redis", "redis"),

@@ -39,7 +39,7 @@ class OutgoingMessage:
 
 
 @dataclass
-class Outgoing:
+class OnTheirWay:
     """The messages of a chunk on their way, by their numbers in it. Owned by the thread that sends them.
 
     Attributes:
@@ -65,7 +65,7 @@ class Outgoing:
 class MessageLink(Protocol):
     """A connection to a target of messages."""
 
-    def send(self, outgoing: Outgoing) -> None:
+    def send(self, outgoing: OnTheirWay) -> None:
         """Send those that wait, and wait for what the target says of each.
 
         Raises:
@@ -112,7 +112,7 @@ class MessageSink(ServerSink):
             figures={"rows": count - refused, "bytes": size, "refused": refused, "retries": attempts.retries}
         )
 
-    def _send(self, outgoing: Outgoing, batch: MicroBatch) -> None:
+    def _send(self, outgoing: OnTheirWay, batch: MicroBatch) -> None:
         count = len(outgoing.waiting)
         if not count:
             return
@@ -122,9 +122,9 @@ class MessageSink(ServerSink):
             text = f"{len(outgoing.waiting)} of {count} messages were not taken: {outgoing.problem or 'no answer'}"
             raise TransientError(f"{self.target}: {text}")
 
-    def _outgoing(self, chunk: pa.RecordBatch, batch: MicroBatch, begin: int) -> Outgoing:
+    def _outgoing(self, chunk: pa.RecordBatch, batch: MicroBatch, begin: int) -> OnTheirWay:
         made = {derived.name: chunk.column(derived.column).to_pylist() for derived in self.derived}
-        outgoing = Outgoing({})
+        outgoing = OnTheirWay({})
         for index in range(chunk.num_rows):
             try:
                 place, body, headers = self.message_of(made, index)

@@ -21,6 +21,7 @@ from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.sinks.mongodb import MongodbSink
 from heliograph.pipeline.sinks.mqtt import MqttSink
 from heliograph.pipeline.sinks.mysql import MysqlSink
+from heliograph.pipeline.sinks.nats import NatsLink, NatsSink
 from heliograph.pipeline.sinks.postgresql import PostgresqlSink
 from heliograph.pipeline.sinks.rabbitmq import RabbitmqLink, RabbitmqSink
 from heliograph.pipeline.sinks.redis import RedisSink
@@ -130,6 +131,11 @@ def _disk_log(sink: DiskLogSink, mqtt: str) -> None:
         raise SinkError(fault)
 
 
+def _nats(sink: NatsSink, mqtt: str) -> None:
+    with NatsLink(sink):
+        pass
+
+
 def _files(sink: FilesSink, mqtt: str) -> None:
     if is_uri(sink.path):
         sink.place(Path()).owner()
@@ -143,6 +149,7 @@ _PROBES: Final[Mapping[type[Any], Callable[[Any, str], None]]] = {
     KafkaSink: _kafka,
     MqttSink: _mqtt,
     RabbitmqSink: _rabbitmq,
+    NatsSink: _nats,
     FilesSink: _files,
     HttpDatabaseSink: _http_database,
     MongodbSink: _mongodb,

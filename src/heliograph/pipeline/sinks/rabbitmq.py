@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from heliograph.outbound import SocketAddress
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import INSTALL
-from heliograph.pipeline.sinks.messages import MessageLink, MessageSink, Outgoing, OutgoingMessage
+from heliograph.pipeline.sinks.messages import MessageLink, MessageSink, OnTheirWay, OutgoingMessage
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.rows import Derived
 from heliograph.pipeline.sinks.template import placeholders
@@ -134,7 +134,7 @@ class RabbitmqLink:
 
     # --- messages
 
-    def send(self, outgoing: Outgoing) -> None:
+    def send(self, outgoing: OnTheirWay) -> None:
         numbers = list(outgoing.waiting)
         for begin in range(0, len(numbers), _ON_THEIR_WAY_MAX):
             window = numbers[begin : begin + _ON_THEIR_WAY_MAX]
@@ -153,7 +153,7 @@ class RabbitmqLink:
         if self._channel_fault is not None:
             raise SinkError(f"{self._sink.target}: {_text(self._channel_fault)}")
 
-    def _publish(self, numbers: Sequence[int], outgoing: Outgoing) -> BaseException | None:
+    def _publish(self, numbers: Sequence[int], outgoing: OnTheirWay) -> BaseException | None:
         """Publish some messages; returns why the broker closed the channel, if it did."""
         if self._channel_fault is not None:
             self._open_channel()
@@ -183,7 +183,7 @@ class RabbitmqLink:
         with self._translated():
             self._channel.basic_publish(message.place, message.headers[_KEY], message.body, properties, mandatory=True)
 
-    def _judge(self, number: int, fault: BaseException, outgoing: Outgoing) -> None:
+    def _judge(self, number: int, fault: BaseException, outgoing: OnTheirWay) -> None:
         code = getattr(fault, "reply_code", 0)
         if code in (_CONTENT_TOO_LARGE, _PRECONDITION_FAILED):
             outgoing.refuse(number, _text(fault))
@@ -192,7 +192,7 @@ class RabbitmqLink:
         else:
             raise TransientError(f"{self._sink.target}: {_text(fault)}")
 
-    def _refuse(self, number: int, reason: str, outgoing: Outgoing) -> None:
+    def _refuse(self, number: int, reason: str, outgoing: OnTheirWay) -> None:
         """Refuse a message whose row has said where it goes; of others the settings are at fault, or the broker's."""
         if not self._sink.is_addressed_by_row:
             raise SinkError(f"{self._sink.target}: {reason}")
