@@ -1,6 +1,9 @@
 """What `fallback_actions` of actions may say."""
 
+import pytest
+
 from config.writing import Write
+from heliograph.cli.main import main
 from heliograph.config.actions.fallback_ways import actions_with_rows
 from heliograph.config.actions.fallbacks import FallbackReference, FallbackRepublish
 from heliograph.config.loading import load_config
@@ -53,3 +56,12 @@ def test_what_leads_nowhere_is_refused_with_its_place(write: Write, fallbacks: s
         assert why in str(problem)
     else:
         raise AssertionError(f"{fallbacks} is not refused")
+
+
+@cases("mistake", ["parameters.method = none", 'tags = "x"', "connector = absent"])
+def test_the_command_says_what_is_wrong_with_an_action(
+    write: Write, capsys: pytest.CaptureFixture[str], mistake: str
+) -> None:
+    file = write(f"{_WEB}actions.http.a {{ connector = web, {mistake} }}\n")
+    assert main(["conf", "check", str(file)]) == 1
+    assert ":2: actions.http.a." in capsys.readouterr().err

@@ -19,7 +19,8 @@ from typing import Final
 from heliograph.cli.batch import Answer, Case, content_of_case, contents_of_case, run_batch, texts_of_case
 from heliograph.cli.conf_import import add_import, run_import
 from heliograph.cli.usage import Actions
-from heliograph.config.actions.roots import LOCAL, SPARK, all_actions
+from heliograph.config.actions.roots import LOCAL, SPARK, all_actions, all_connectors
+from heliograph.config.actions.roots import action_faults as connector_faults
 from heliograph.config.authentication import BuiltInDatabaseConfig, JwtConfig
 from heliograph.config.contradictions import open_listener_faults
 from heliograph.config.json_schema import json_schema
@@ -41,6 +42,7 @@ from heliograph.rules.json_text import encode_exactly
 from heliograph.rules.values import string_of
 from heliograph.settings.errors import ConfigError
 from heliograph.settings.masking import masked
+from heliograph.settings.reading import Unusable
 from heliograph.settings.secrets import SecretError
 
 _ANSWER_S: Final = 10.0
@@ -284,7 +286,13 @@ def _other_node(directory: Path, name: str) -> str:
 
 def _actions(config: Config) -> Iterator[Fault]:
     """What keeps the actions from running that rules name, as far as this machine tells."""
-    if next(all_actions(config.actions), None) is None:
+    found = [one for _, _, one in (*all_connectors(config.connectors), *all_actions(config.actions))]
+    # What was refused has no settings to judge, and what names no connector is refused as a contradiction.
+    if (
+        not found
+        or any(isinstance(one, Unusable) for one in found)
+        or next(connector_faults(config.connectors, config.actions), None)
+    ):
         return
     from heliograph.actions.figures import query_name
     from heliograph.actions.pipeline_file import wanted_actions
