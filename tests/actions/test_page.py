@@ -51,6 +51,10 @@ def test_the_webhook_of_the_page_works_without_java_and_spark(tmp_path: Path) ->
         wait_until(has_published, "the node takes the message", deadline_s=60)
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == _PRINTED
+        for words in ("connectors test http:here", "actions test http:tell"):  # which need no Spark either
+            ctl = [sys.executable, "-m", "heliograph.cli.main", "ctl", *words.split()]
+            tested = subprocess.run(ctl, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False)
+            assert (tested.returncode, tested.stderr) == (0, b"")
 
 
 def _words(line: str, mqtt: int) -> list[str]:

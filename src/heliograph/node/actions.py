@@ -14,7 +14,7 @@ from heliograph.actions.figures import ActionFigures, PipelineFigures, query_nam
 from heliograph.actions.queries import FAILED, QUERIES, RETRYING, RUNNING, PipelineQueries
 from heliograph.actions.reachability import CONNECTED, CONNECTING, DISCONNECTED, Reachability, unreachable_reason
 from heliograph.config.actions.fallback_ways import actions_with_rows
-from heliograph.config.actions.roots import LOCAL, SPARK, all_actions, all_connectors, engine_of, running_actions
+from heliograph.config.actions.roots import AUTO, LOCAL, SPARK, all_actions, all_connectors, engine_of, running_actions
 from heliograph.config.pipeline_needs import FLIGHT_OFF, PIPELINE_OFF
 from heliograph.config.rules import rules_by_action
 from heliograph.config.settings import Config
@@ -36,7 +36,10 @@ _log = logging.getLogger(__name__)
 
 _READ_S: Final = 1.0
 _FILE: Final = "probe.hocon"
-_PROBE: Final = ("heliograph.cli.main", "pipeline", "probe")
+_PROBE: Final = {
+    SPARK: ("heliograph.cli.main", "pipeline", "probe"),
+    LOCAL: ("heliograph.pipeline.runner", "--probe"),  # which Spark's sinks are not for
+}
 _PROBE_S: Final = 45.0  # of which the target gets ten
 
 
@@ -272,7 +275,8 @@ class ActionsPart(Part):
             return ""
         try:
             section = probe_section(connector, tested)
-            await probe(file_text({"probe": section}, self._config.outbound), self.programs)
+            text = file_text({"probe": section}, self._config.outbound)
+            await probe(text, self.programs, engine_of(AUTO, kind))
         except (SecretError, TargetUnreachableError) as error:
             return str(error)
         return ""
@@ -286,8 +290,11 @@ class TargetUnreachableError(Exception):
     code: ClassVar[str] = "action_test_failed"
 
 
-async def probe(text: str, programs: Programs) -> None:
+async def probe(text: str, programs: Programs, engine: str) -> None:
     """See, in a process of its own, whether the target of a pipeline file's sink can be reached and lets us in.
+
+    Args:
+        engine: One that has such sinks; only Spark's needs its packages.
 
     Raises:
         TargetUnreachableError: It cannot.
@@ -296,7 +303,7 @@ async def probe(text: str, programs: Programs) -> None:
         file = Path(scratch) / _FILE
         file.write_text(text)
         process = await programs.start(
-            *_PROBE,
+            *_PROBE[engine],
             str(file),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,

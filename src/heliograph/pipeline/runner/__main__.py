@@ -1,6 +1,7 @@
 """The process of the action runner: `python -m heliograph.pipeline.runner FILE`.
 
-`--check FILE` judges the actions of a file, and `--replay FILE` brings their dead letters to their targets.
+`--check FILE` judges the actions of a file, `--replay FILE` brings their dead letters to their targets, and
+`--probe FILE` tests the target of an action, whose file is one of the pipeline with one rule.
 
 The file has its settings, see `heliograph.pipeline.runner.settings`. The node writes lines to its standard input:
 `stored QUERY ...` when rows were stored for actions, `again` when a person asks for another try, `settings` when the
@@ -25,7 +26,7 @@ from typing import Final
 from heliograph.pipeline.errors import PipelineError, sentence_of
 from heliograph.pipeline.files.definition import DeadLetterSettings
 from heliograph.pipeline.runner.backlog import Backlog
-from heliograph.pipeline.runner.settings import RunnerSettings, read_settings
+from heliograph.pipeline.runner.settings import RunnerSettings, read_settings, tested_sink
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import FAILED, QueryFigures
 from heliograph.pipeline.side_outputs.retention import DEFAULT_RETENTION, keep_within
@@ -38,6 +39,7 @@ _log = logging.getLogger("heliograph.pipeline.runner")
 STATUS_FILE: Final = "status.json"
 CHECK: Final = "--check"
 REPLAY: Final = "--replay"
+PROBE: Final = "--probe"
 _REPORT_S: Final = 0.5
 _TIDY_EVERY_S: Final = 3600.0
 _STOP_S: Final = 20.0
@@ -184,6 +186,18 @@ def replay(file: str) -> int:
     return 0
 
 
+def probe(file: str) -> int:
+    """Print why the target of an action cannot be reached, or does not let us in; the exit code is then 2."""
+    from heliograph.pipeline.sinks.probing import target_fault  # which knows the sinks of all types
+
+    try:
+        sink = tested_sink(Path(file))
+        fault = library_fault(sink, install=INSTALL_WITHOUT_SPARK) or target_fault(sink, mqtt="")
+    except PipelineError as error:
+        fault = str(error)
+    return _failed(fault) if fault else 0
+
+
 def _failed(text: str) -> int:
     sys.stderr.write(f"heliograph pipeline: {text}\n")
     return 2
@@ -233,4 +247,7 @@ if __name__ == "__main__":
     if sys.argv[1] == REPLAY:
         _prepare()
         sys.exit(replay(sys.argv[2]))
+    if sys.argv[1] == PROBE:
+        _prepare()
+        sys.exit(probe(sys.argv[2]))
     main(sys.argv[1])

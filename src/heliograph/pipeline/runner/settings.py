@@ -98,7 +98,14 @@ def _outbound(document: dict[str, Any]) -> OutboundConfig:
     return FileSection(parse_text(json.dumps(document)), "outbound").read(OutboundConfig)
 
 
-def _action(query: str, document: dict[str, Any], outbound: OutboundConfig) -> RunnerAction:
+def tested_sink(file: Path) -> RowSink:
+    """The sink of a pipeline file with one rule, whose target a node tests."""
+    document: dict[str, Any] = json.loads(file.read_bytes())
+    ((query, rule),) = document["rules"].items()
+    return _sink(query, rule, _outbound(document["outbound"]))
+
+
+def _sink(query: str, document: Mapping[str, Any], outbound: OutboundConfig) -> RowSink:
     section = FileSection(parse_text(json.dumps({"sink": document["sink"]})), query).section("sink")
     assert section is not None
     sink = read_sink(section, OutputMode.APPEND, *_ABOUT_COLUMNS, outbound=outbound)
@@ -107,6 +114,11 @@ def _action(query: str, document: dict[str, Any], outbound: OutboundConfig) -> R
     check_templates(sink)
     if fault := absent_library(sink):
         raise SinkError(fault)
+    return sink
+
+
+def _action(query: str, document: dict[str, Any], outbound: OutboundConfig) -> RunnerAction:
+    sink = _sink(query, document, outbound)
     more = {name: value for name, value in document.items() if name not in ("sink", "fallbacks")}
     given = document.get("fallbacks")
     return RunnerAction(query=query, sink=sink, fallbacks=NodeFallbacks(**given) if given else None, **more)

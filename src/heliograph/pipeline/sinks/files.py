@@ -104,6 +104,11 @@ class FilesSink(OutwardSink, TableSink):
             self.check_store(self.path, self.storage_options)
         return open_location(self.path, self.storage_options, output)
 
+    def check_place(self) -> None:
+        """See whether the store of a URI can be reached."""
+        if is_uri(self.path):
+            self.place(Path()).owner()
+
     def _append(self, rows: DataFrame, batch: MicroBatch) -> Written:
         place = self.place(batch.output)
         file_format = FileFormat(self.format_name, self.compression, self.options)

@@ -206,6 +206,14 @@ class RowSink(Sink):
 class TableSink(Sink):
     """A sink of a DataFrame."""
 
+    def check_place(self) -> None:
+        """See without a row whether the place of the table can be reached.
+
+        Raises:
+            SinkError: It cannot.
+            TransientError: It cannot now.
+        """
+
     @abstractmethod
     def write(self, rows: "DataFrame", batch: MicroBatch) -> Written:
         """Bring a batch to the target. Called on the driver, once after another for one query; it may block.

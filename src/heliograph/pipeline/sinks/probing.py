@@ -1,6 +1,6 @@
 """Whether the target of a sink can be reached and lets us in, and what rows would change in its table's definition.
 
-`heliograph pipeline probe` asks it, without a row.
+`heliograph pipeline probe` and the test of a connection ask it, without a row.
 """
 
 import ssl
@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.errors import PipelineError, SinkError, sentence_of
 from heliograph.pipeline.sinks.disk_log import DiskLogSink
-from heliograph.pipeline.sinks.files import FilesSink
 from heliograph.pipeline.sinks.http import HttpSink
 from heliograph.pipeline.sinks.http_database import HttpDatabaseSink
-from heliograph.pipeline.sinks.interface import INSTALL, AltersTable, Sink
+from heliograph.pipeline.sinks.interface import INSTALL, AltersTable, Sink, TableSink
 from heliograph.pipeline.sinks.kafka import KafkaSink
 from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.sinks.mongodb import MongodbSink
@@ -27,7 +26,6 @@ from heliograph.pipeline.sinks.rabbitmq import RabbitmqLink, RabbitmqSink
 from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.rows import RowField
-from heliograph.pipeline.sinks.table_locations import is_uri
 from heliograph.pipeline.sinks.template import placeholders
 from heliograph.pipeline.tls import tls_context
 from heliograph.settings.redis import RedisType
@@ -136,9 +134,8 @@ def _nats(sink: NatsSink, mqtt: str) -> None:
         pass
 
 
-def _files(sink: FilesSink, mqtt: str) -> None:
-    if is_uri(sink.path):
-        sink.place(Path()).owner()
+def _table(sink: TableSink, mqtt: str) -> None:
+    sink.check_place()
 
 
 _PROBES: Final[Mapping[type[Any], Callable[[Any, str], None]]] = {
@@ -150,7 +147,7 @@ _PROBES: Final[Mapping[type[Any], Callable[[Any, str], None]]] = {
     MqttSink: _mqtt,
     RabbitmqSink: _rabbitmq,
     NatsSink: _nats,
-    FilesSink: _files,
+    TableSink: _table,
     HttpDatabaseSink: _http_database,
     MongodbSink: _mongodb,
     DiskLogSink: _disk_log,
