@@ -13,7 +13,7 @@ from nats.aio.client import Client
 from support.mosquitto import free_port
 from support.servers import Stoppable, program
 
-_Result = TypeVar("_Result")
+Answer = TypeVar("Answer")
 _USERS = """
 authorization { users = [
   { user = all, password = "s3cret" }
@@ -35,10 +35,10 @@ class Nats:
         login = f'username = {user}, password = "s3cret"'
         return f'{{ type = nats, server = "localhost:{self.port}", {login}, {more} }}'
 
-    def ask(self, question: Callable[[Client], Awaitable[_Result]]) -> _Result:
+    def ask(self, question: Callable[[Client], Awaitable[Answer]]) -> Answer:
         """What comes of a question to a client of it."""
 
-        async def asked() -> _Result:
+        async def asked() -> Answer:
             client = await nats.connect(f"nats://127.0.0.1:{self.port}", user="all", password="s3cret")
             try:
                 return await question(client)
