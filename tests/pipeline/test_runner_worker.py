@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from heliograph.pipeline.datasource.client import StorageClient
-from heliograph.pipeline.runner.backlog import Backlog
+from heliograph.pipeline.runner.backlog import RunnerBacklog
 from heliograph.pipeline.runner.letters import DeadLetters
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import RUNNING
@@ -75,7 +75,7 @@ def test_what_waits_is_counted_while_the_target_is_away(stored: "Stored", tmp_pa
         web.answer = lambda request: Answer(503)
         stored.put(ROWS, [b"1", b"2", b"3"])
         with running(stored, tmp_path, web) as worker:
-            backlog = Backlog(lambda: [worker])
+            backlog = RunnerBacklog(lambda: [worker])
 
             def waiting() -> int | None:
                 backlog.look(client)

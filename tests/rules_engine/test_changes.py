@@ -98,3 +98,16 @@ def test_rows_for_the_pipeline_count_when_they_are_stored_or_refused(caplog: pyt
     assert (counts["rules.a.actions.pending"], counts["rules.a.actions.failed"]) == (2, 3)
     assert (counts["rules.a.actions.success"], counts["rules.a.actions.total"]) == (0, 5)
     assert "3 rows of rule a for the pipeline are not stored: the disk is full" in caplog.text
+
+
+@cases(("qos", "answer"), [(1, "PUBACK #7"), (2, "PUBREC #7")])
+def test_a_message_that_is_kept_as_rows_only_is_acknowledged_when_they_are_durable(qos: int, answer: str) -> None:
+    node = Node(stored=["stored"])
+    node.change_rules(a=RuleConfig(sql="SELECT 1 AS n FROM 't'", actions=(PipelineAction(),)))
+    peer = node.connect("c")
+    peer.publish("other", b"", qos, 6)
+    assert peer.heard() == [answer.replace("7", "6 0x10")]
+    peer.publish("t", b"", qos, 7)
+    assert peer.heard() == []
+    node.commit()
+    assert peer.heard() == [f"{answer} 0x10"]

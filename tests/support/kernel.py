@@ -68,6 +68,12 @@ class FakeSink(DurableSink):
             self.is_joined = True
         return self.open_ticket
 
+    def append_row(self, message: Message) -> int:
+        self.messages.append((self.open_ticket, message))
+        self.rows_taken += 1
+        self.row_ticket = self.open_ticket
+        return self.open_ticket
+
     def refusal(self, topic: str) -> int:
         return self.refusal_code
 

@@ -102,7 +102,7 @@ class Node(Kernel):
     ) -> None:
         super().__init__(channel_options, stored=stored)
         config = config_of(settings)
-        store_row = self.sink.append if stored else None
+        store_row = self.sink.append_row if stored else None
         around = Surroundings(self, config)
         self.parts, self.bans, self.delayed, self.environment = (
             around.parts,

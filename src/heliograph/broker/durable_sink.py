@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.message import Message
 
@@ -15,10 +15,14 @@ class DurableSink:
 
     Attributes:
         is_joined: Whether the message appended last went to further databases too, whose refusals it shares.
+        rows_taken: How many messages were stored without being published, as rows of rules are,
+        row_ticket: and the ticket of the last of them.
     """
 
     def __init__(self) -> None:
         self.is_joined = False
+        self.rows_taken: i64 = 0
+        self.row_ticket: i64 = NOT_STORED
 
     def refusal(self, topic: str) -> int:
         """The reason code with which messages of a topic are refused now, 0 where they are taken."""
@@ -33,6 +37,10 @@ class DurableSink:
 
         Where sessions can replay it from, it is noted on the message too (`Message.ticket`).
         """
+        raise NotImplementedError(type(self).__name__)
+
+    def append_row(self, message: Message) -> int:
+        """Take a message that is not published, whatever topics are stored, and note it; the ticket of its commit."""
         raise NotImplementedError(type(self).__name__)
 
     def pending_ticket(self) -> int:

@@ -106,12 +106,13 @@ def publish(
     if route.hooked and not directly:
         if broker.tracer is not None and broker.tracer.watches_topics:  # topics that a trace is about are hooked
             broker.tracer.follow(message, PUBLISHED)
+        rows = _rows_taken(broker)
         verdict, hooked = broker.hooks.message_publish.run((), message)
         if isinstance(hooked, PendingChain):
             outcome = Outcome(NOT_STORED, False, 0, False, None, 0)
-            outcome.pending = PendingOutcome(broker, message, spreader, may_refuse, hooked)
+            outcome.pending = PendingOutcome(broker, message, spreader, may_refuse, hooked, rows)
             return outcome
-        return _publish_hooked(broker, message, route, spreader, may_refuse, verdict, hooked)
+        return _publish_hooked(broker, message, route, spreader, may_refuse, verdict, hooked, rows)
     if route.durable or message.retain or message.is_traced:
         return _keep_and_dispatch(broker, message, route, spreader, directly)
     receivers = broker.dispatch(route, message, spreader)
@@ -123,6 +124,33 @@ def publish(
 
 
 def _publish_hooked(
+    broker: Broker,
+    message: Message,
+    route: Route,
+    spreader: Spreader | None,
+    may_refuse: bool,
+    verdict: str,
+    accumulator: object,
+    rows: i64,
+) -> Outcome:
+    """Publish what callbacks made of a message, or refuse it.
+
+    Args:
+        rows: `_rows_taken` before they were called: what they stored since is kept of this message.
+    """
+    outcome = _publish_changed(broker, message, route, spreader, may_refuse, verdict, accumulator)
+    sink = broker.sink
+    if outcome.ticket == NOT_STORED and sink is not None and sink.rows_taken != rows:
+        outcome.ticket = sink.row_ticket
+    return outcome
+
+
+def _rows_taken(broker: Broker) -> i64:
+    sink = broker.sink
+    return 0 if sink is None else sink.rows_taken
+
+
+def _publish_changed(
     broker: Broker,
     message: Message,
     route: Route,
@@ -186,7 +214,13 @@ class PendingOutcome(Pending[bool]):
     """
 
     def __init__(
-        self, broker: Broker, message: Message, spreader: Spreader | None, may_refuse: bool, chain: PendingChain
+        self,
+        broker: Broker,
+        message: Message,
+        spreader: Spreader | None,
+        may_refuse: bool,
+        chain: PendingChain,
+        rows: i64,
     ) -> None:
         super().__init__()
         self.outcome: Outcome | None = None
@@ -195,6 +229,7 @@ class PendingOutcome(Pending[bool]):
         self._spreader = spreader
         self._may_refuse = may_refuse
         self._chain = chain
+        self._rows = rows
         broker.add_wait(self)
         chain.then(self._on_answer)
 
@@ -210,7 +245,10 @@ class PendingOutcome(Pending[bool]):
         try:
             route = broker.route(message.topic.encode("utf-8"))  # filters may have come and gone
             spreader, may_refuse = self._spreader, self._may_refuse
-            self.outcome = _publish_hooked(broker, message, route, spreader, may_refuse, answer[0], answer[1])
+            verdict, accumulator = answer
+            self.outcome = _publish_hooked(
+                broker, message, route, spreader, may_refuse, verdict, accumulator, self._rows
+            )
         except Exception as error:  # noqa: BLE001 - what gave the answer is to know nothing of it
             broker.faults.contain(PUBLISHING, error)
             self.outcome = Outcome(NOT_STORED, False, 0, False, _FAILED, 0)

@@ -37,7 +37,9 @@ class StorageSink(DurableSink):
 
     def append_row(self, message: Message) -> int:
         """Handed to the next commit of `messages`, whatever topics are stored there."""
-        return self._group.append(message)
+        self.rows_taken += 1
+        self.row_ticket = self._group.append(message)
+        return self.row_ticket
 
     def pending_ticket(self) -> int:
         """The ticket after which what became of the message handled now is durable."""

@@ -25,7 +25,7 @@ from typing import Final
 
 from heliograph.pipeline.errors import PipelineError, sentence_of
 from heliograph.pipeline.files.definition import DeadLetterSettings
-from heliograph.pipeline.runner.backlog import Backlog
+from heliograph.pipeline.runner.backlog import RunnerBacklog
 from heliograph.pipeline.runner.settings import RunnerSettings, read_settings, tested_sink
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import FAILED, QueryFigures
@@ -84,7 +84,7 @@ class Runner:
     def run(self) -> None:
         """Run until `end` is called."""
         self._use(self._settings)
-        backlog = Backlog(lambda: list(self._workers.values()))
+        backlog = RunnerBacklog(lambda: list(self._workers.values()))
         Thread(target=backlog.run, args=(self._settings, self._ending), name="backlog", daemon=True).start()
         while not self._ending.wait(_REPORT_S):
             self._report()

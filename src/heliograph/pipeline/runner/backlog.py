@@ -29,7 +29,7 @@ class _Counted:
     rows: int
 
 
-class Backlog:
+class RunnerBacklog:
     """What waits for the actions of a runner; owned by it, and used by one thread.
 
     Each row is looked at once while its action stands still. Where very many wait, rows of other actions in the same
@@ -41,7 +41,7 @@ class Backlog:
         self._counted: dict[str, _Counted] = {}
 
     def __repr__(self) -> str:
-        return f"Backlog({len(self._counted)} actions)"
+        return f"RunnerBacklog({len(self._counted)} actions)"
 
     def run(self, settings: RunnerSettings, ending: Event) -> None:
         """Count every second, until an event is set."""

@@ -240,7 +240,7 @@ class RuleEngine:
     # --- what actions make
 
     def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> int:
-        """Store a rule's output row; the ticket. If its message is stored too, the PUBACK waits for this commit."""
+        """Store a rule's output row; the ticket. The acknowledgement of its message waits for this commit."""
         sink = self._broker.sink
         if self._store is None or sink is None:
             raise ActionError("nothing is stored on this node")
