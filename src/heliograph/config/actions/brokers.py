@@ -15,6 +15,8 @@ from heliograph.config.actions.interface import (
 )
 from heliograph.settings.addresses import ServerAddress, ServerAddresses
 from heliograph.settings.fields import (
+    ListOf,
+    list_setting,
     optional,
     optional_section,
     required,
@@ -40,6 +42,7 @@ from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ClientTls
 from heliograph.settings.units import Address
 
+_BY_CLIENT: Final = "the client has its own"
 _KAFKA_PORT: Final = 9092
 _MECHANISMS: Final = {"plain": "PLAIN", "scram_sha_256": "SCRAM-SHA-256", "scram_sha_512": "SCRAM-SHA-512"}
 
@@ -49,6 +52,16 @@ class KafkaLogin:
     mechanism: str = setting(Words(_MECHANISMS), "PLAIN", "How.")
     username: str = required(Text("a user name"), "Who.")
     password: Secret = required(SecretText(), "The password for it, or `file://PATH` with it.")
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """Accepted as EMQX has it, without a meaning here: the client's own are used."""
+
+    sndbuf: int = ignored(Size(1), 1024**2, _BY_CLIENT)
+    recbuf: int = ignored(Size(1), 1024**2, _BY_CLIENT)
+    nodelay: bool = ignored(Boolean(), True, _BY_CLIENT)
+    tcp_keepalive: str | None = ignored(Unless(Text("three numbers with commas between"), "none"), None, _BY_CLIENT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +76,7 @@ class KafkaConnectorConfig(ConnectorConfig):
     connect_timeout: float = setting(Duration(0.001), 5.0, "How long a connection may take.")
     metadata_request_timeout: float = ignored(Duration(), 5.0, "the client asks again until a message is given up")
     min_metadata_refresh_interval: float = ignored(Duration(), 3.0, "the client has a pause of its own")
+    socket_opts: SocketOptions = section(SocketOptions, "Options of its sockets.")
 
     @property
     def servers(self) -> tuple[Address, ...]:
@@ -128,6 +142,7 @@ class KafkaParameters:
     max_linger_time: float = setting(
         Duration(0.0, 900.0), 0.0, "How long a request waits for more messages of its batch; 0 is the client's choice."
     )
+    max_linger_bytes: int = ignored(Size(1), 10 * 1024**2, "a request goes out with max_batch_bytes")
     max_inflight: int = setting(
         Integer(1), 10, "Requests of a connection that may wait for their answers; with `all_isr`, 5 at most."
     )
@@ -167,6 +182,11 @@ class MqttConnectorConfig(ServerConnectorConfig):
     reconnect_interval: float = ignored(Duration(), 15.0, "a lost connection is made again after 1 second, later 5")
     mode: str = ignored(Choice("cluster_shareload"), "cluster_shareload", "there is no cluster")
     pool_size: int = ignored(Integer(1), 8, ONE_CONNECTION)
+    static_clientids: tuple[str, ...] = list_setting(
+        ListOf(Text("none, as client ids are made of clientid_prefix", r"(?!)")),
+        (),
+        "Accepted empty only: client ids are made of `clientid_prefix`.",
+    )
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)

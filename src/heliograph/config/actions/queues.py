@@ -29,10 +29,8 @@ from heliograph.settings.kinds import (
     Duration,
     Integer,
     SecretText,
-    Size,
     Text,
     Texts,
-    Unless,
     Words,
 )
 from heliograph.settings.secrets import Secret
@@ -41,7 +39,6 @@ from heliograph.settings.units import Address
 
 _EVENT_HUB_PORT: Final = 9093
 _CONNECTION_STRING: Final = "$ConnectionString"
-_BY_CLIENT: Final = "the client has its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +54,12 @@ class SwitchedTls(ClientTls):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SocketOptions:
-    """Accepted as EMQX has it, without a meaning here: the client's own are used."""
-
-    sndbuf: int = ignored(Size(1), 1024**2, _BY_CLIENT)
-    recbuf: int = ignored(Size(1), 1024**2, _BY_CLIENT)
-    nodelay: bool = ignored(Boolean(), True, _BY_CLIENT)
-    tcp_keepalive: str | None = ignored(Unless(Text("three numbers with commas between"), "none"), None, _BY_CLIENT)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CloudKafkaConnectorConfig(KafkaConnectorConfig):
     """A cluster that asks for a login and TLS."""
 
     authentication: KafkaLogin = required_section(KafkaLogin, "Who connects.")
     tls: SwitchedTls = section(SwitchedTls, "TLS to the brokers.", name="ssl")
-    socket_opts: SocketOptions = section(SocketOptions, "Options of its sockets.")
 
 
 @dataclass(frozen=True, kw_only=True)
