@@ -55,6 +55,7 @@ connectors {
   s3.store {
     host = "127.0.0.1", port = 9000, access_key_id = k, secret_access_key = s, transport_options.use_tls = false
   }
+  spark.base { format = jdbc, options { url = "jdbc:postgresql://db/w", batchsize = 100, dbtable = x } }
 }
 """
 ACTIONS = {
@@ -95,6 +96,7 @@ ACTIONS = {
     "iceberg:obs": "connector = house, parameters { table = w.obs, columns { at = timestamp }, "
     'partition_by = ["day(at)"] }',
     "s3:raw": "connector = store, parameters { bucket = b, key = raw, container.type = csv, columns { n = bigint } }",
+    "spark:obs": "connector = base, parameters { columns { n = bigint }, options { dbTable = obs } }",
 }
 WEB: dict[str, Any] = {
     "type": "http",
@@ -383,6 +385,11 @@ SINKS: dict[str, dict[str, Any]] = {
             "scheme": "http",
         },
     },
+    "spark:obs": {
+        "type": "spark",
+        "format": "jdbc",
+        "options": {"url": "jdbc:postgresql://db/w", "batchsize": "100", "dbTable": "obs"},
+    },
 }
 
 
@@ -500,6 +507,7 @@ def test_the_path_of_an_action_is_no_part_of_a_host(tmp_path: Path, path: str, u
         ('influxdb.a { connector = v1, parameters.write_syntax = "m,tag v=${x}" }', "a tag 'tag' has no ="),
         ("elasticsearch.a { connector = es, parameters { action = update, index = i } }", "id: is missing"),
         ('mongodb.a { connector = one, parameters.collection = "" }', "a template of a collection"),
+        ("spark.a { connector = base, parameters { columns { a = int }, options = x } }", "an object of texts"),
         ("gcp.a { connector = lake }", "unknown key"),
     ],
 )

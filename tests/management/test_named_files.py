@@ -90,9 +90,11 @@ def test_a_listener_takes_the_text_of_its_certificate(managed: Served, tmp_path:
     [
         {"type": "iceberg", "catalog": {"py-io-impl": "os.path"}},
         {"type": "iceberg", "catalog": {"uri": "http://127.0.0.1:9"}},
+        {"type": "iceberg", "catalog": {"pool_size": 1}},
         {"type": "delta", "place": "gs://b/x", "storage_options": {"google_service_account": "/etc/shadow"}},
         {"type": "parquet", "place": "FILE:///etc"},
         {"type": "disk_log", "filepath": "/tmp/log", "max_file_size": "1MB", "max_file_number": 2},
+        {"type": "spark", "format": "org.example.Source"},
     ],
 )
 def test_operators_have_no_library_open_files(operator: httpx.Client, settings: dict[str, Any]) -> None:

@@ -60,6 +60,7 @@ def test_a_denied_server_is_not_connected_to(kind: str) -> None:
         '{ type = kafka, servers = "127.0.0.9:1,localhost:1", topic = t }',
         '{ type = kafka, servers = "b.invalid:1", topic = t, properties { "metadata.broker.list" = "localhost:1" } }',
         '{ type = json, path = "s3://b/x", storage_options { endpoint_override = "localhost:1" } }',
+        '{ type = spark, format = jdbc, options { url = "jdbc:postgresql://u:p@localhost:1/w?ssl=true" } }',
     ],
 )
 def test_servers_that_libraries_connect_to_are_looked_at_before(text: str) -> None:

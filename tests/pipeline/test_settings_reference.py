@@ -37,6 +37,7 @@ _PIPELINE = (_DOCS / "pipeline.md").read_text(encoding="utf-8")
         ("### mqtt\n", ("mqtt",)),
         ("### rabbitmq\n", ("rabbitmq",)),
         ("### nats\n", ("nats",)),
+        ("### spark\n", ("spark",)),
         ("### console\n", ("console",)),
     ],
 )

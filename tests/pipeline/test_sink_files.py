@@ -1,4 +1,7 @@
-"""Files of every format: what a reader of the directory sees, sizes of files, and settings that are refused."""
+"""Files of every format: what a reader of the directory sees, sizes of files, and settings that are refused.
+
+Beside them, formats that are named: of those that Spark brings along, JDBC is tried with Derby in Spark's own process.
+"""
 
 import csv
 import gzip
@@ -158,3 +161,44 @@ def test_settings_that_are_not_valid_are_named(text: str, mode: str, said: str) 
 
 def _first(output: Path) -> MicroBatch:
     return Batches(output).number(0)
+
+
+def test_rows_are_added_in_the_format_that_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql(
+        f"SELECT reflect('java.lang.System', 'setProperty', 'derby.stream.error.file', '{tmp_path}/log')"
+    ).collect()
+    derby = {"url": "jdbc:derby:memory:heliograph;create=true", "dbtable": "obs"}
+    options = ", ".join(f'{name} = "{value}"' for name, value in derby.items())
+    sink, batches = sink_of(f"type = spark, format = jdbc, options {{ {options} }}"), Batches(tmp_path)
+    for number in range(2):
+        written = write_batch(sink, station_rows(spark, ("JFK", number), (None, 7)), batches.number(number))
+        assert written.figures == {"rows": 2}
+    found = spark.read.format("jdbc").options(**derby).load().collect()
+    assert sorted((str(row[0]), row[1]) for row in found) == [("JFK", 0), ("JFK", 1), ("None", 7), ("None", 7)]
+
+
+@cases(
+    ("settings", "told"),
+    [
+        ("format = nothing", r"Spark's format nothing: .*Failed to find the data source: nothing.*: name its jar"),
+        (
+            'format = jdbc, options { url = "jdbc:nothing://h;password=hunter2", dbtable = t }',
+            r"Spark's format jdbc: .*No suitable driver: name its jar",
+        ),
+        (
+            'format = jdbc, options { url = "jdbc:derby:memory:x", dbtable = t, driver = org.example.Driver }',
+            r"ClassNotFoundException: org.example.Driver: name its jar",
+        ),
+        (
+            'format = jdbc, options { url = "jdbc:derby:memory:hunter2", dbtable = t, password = hunter2 }',
+            r"Database '.*\*\*\*\*\*\*' not found",
+        ),
+        ("format = json", r"Spark's format json: .*path"),
+    ],
+)
+def test_what_spark_cannot_write_is_one_sentence(spark: SparkSession, tmp_path: Path, settings: str, told: str) -> None:
+    with pytest.raises(SinkError, match=told) as raised:
+        write_batch(sink_of(f"type = spark, {settings}"), station_rows(spark, ("JFK", 1)), Batches(tmp_path).number(0))
+    assert (raised.value.__cause__, raised.value.__context__) == (None, None)
+    assert "hunter2" not in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -57,6 +57,8 @@ from heliograph.config.actions.tables import (
     ParquetAction,
     S3Action,
     S3ConnectorConfig,
+    SparkAction,
+    SparkConnectorConfig,
     TableConnectorConfig,
 )
 from heliograph.mqtt.template import split_template
@@ -380,6 +382,17 @@ def _s3(connector: S3ConnectorConfig, action: S3Action) -> SinkSection:
     }
 
 
+def _spark(connector: SparkConnectorConfig, action: SparkAction) -> SinkSection:
+    # Spark takes names of options in any case.
+    given = {name.lower() for name in action.parameters.options}
+    options = {name: value for name, value in connector.options.items() if name.lower() not in given}
+    return {
+        "type": "spark",
+        "format": connector.format,
+        "options": {**options, **action.parameters.options} or None,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class _Made:
     """What the actions of a class become.
@@ -412,6 +425,7 @@ _MADE: Final[Mapping[type[ActionConfig], _Made]] = {
     DeltaAction: _Made(_delta),
     IcebergAction: _Made(_iceberg),
     S3Action: _Made(_s3),
+    SparkAction: _Made(_spark),
 }
 
 

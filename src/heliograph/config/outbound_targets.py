@@ -75,7 +75,7 @@ def _targets(group: Any) -> Iterator[tuple[Path, _Target]]:
         value = getattr(group, declared.field)
         if name == "parameters":
             yield from (((name, *path), target) for path, target in _targets(value))
-        elif name in ("storage_options", "catalog"):
+        elif name in ("storage_options", "catalog", "options"):
             yield from (((name,), target) for target in servers_in(value, buckets=True))
         elif declared.is_place or name in _TEXTS:
             yield from (((name,), target) for target in _of_place(group, declared, value))

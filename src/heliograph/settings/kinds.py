@@ -347,6 +347,15 @@ class StoreOptions(Texts):
         self.may_load_code = may_load_code
 
 
+class CodeName(Text):
+    """The name of what a library loads by it, which may be that of a class or module."""
+
+    is_place = True
+
+    def __init__(self, expected: str) -> None:
+        super().__init__(expected, r"[A-Za-z_][\w.-]*")
+
+
 class Anything(Kind[Node]):
     """Whatever a file says, for a reader of its own."""
 

@@ -25,6 +25,8 @@ STORE_PORT: Final = 443
 _PORT_MAX: Final = 65_535
 _PORTS: Final = {"http": 80, "https": 443}
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.*", re.DOTALL)
+_JDBC: Final = re.compile(r"(?i)jdbc:")
+_JDBC_SERVER: Final = re.compile(r"//(?:[^/;?]*@)?([^/;?@]+)")
 _BUCKET: Final = re.compile(r"(?i)(s3[an]?|gs|gcs|abfss?|wasbs?|file)://")
 _NAMES_SERVER: Final = re.compile(r"(?i).*(endpoint|host|proxy|server|ur[il]).*")
 _LOOPBACK_NAME: Final = re.compile(r"(?:.+\.)?localhost")
@@ -225,7 +227,11 @@ def servers_in(options: Mapping[str, str], *, buckets: bool) -> Iterator[tuple[s
         buckets: Whether a bucket (`s3://bucket`) counts as a host.
     """
     for name, value in options.items():
-        if (is_uri(value) or _NAMES_SERVER.fullmatch(name)) and (buckets or not _BUCKET.match(value)):
+        if _JDBC.match(value):
+            found = _JDBC_SERVER.search(value)
+            if found is not None:
+                yield server_of(found[1])
+        elif (is_uri(value) or _NAMES_SERVER.fullmatch(name)) and (buckets or not _BUCKET.match(value)):
             yield server_of(value)
 
 

@@ -71,6 +71,9 @@ class ConnectorSettings:
         _TABLES + "IcebergConnectorConfig", "Catalogs of Apache Iceberg."
     )
     s3: Mapping[str, ConnectorConfig] = named_sections_of(_TABLES + "S3ConnectorConfig", "Stores that speak S3.")
+    spark: Mapping[str, ConnectorConfig] = named_sections_of(
+        _TABLES + "SparkConnectorConfig", "What Spark writes by the name of a format."
+    )
 
 
 #: Who brings rows to their targets: `auto` is the local engine where the type of the action lets it.
@@ -121,13 +124,14 @@ class ActionSettings:
     delta: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "DeltaAction", "Delta Lake tables.")
     iceberg: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "IcebergAction", "Apache Iceberg tables.")
     s3: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "S3Action", "Files in buckets.")
+    spark: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "SparkAction", "Rows in a format of Spark.")
 
 
 #: The types of connectors and actions; sources there are none.
 TYPES: Final = tuple(field.name for field in fields(ConnectorSettings))
 
 #: Types whose targets only the tasks of Spark write.
-OF_SPARK: Final = frozenset({"parquet", "delta", "iceberg", "s3"})
+OF_SPARK: Final = frozenset({"parquet", "delta", "iceberg", "s3", "spark"})
 
 
 def action_class(kind: str) -> type[ActionConfig]:

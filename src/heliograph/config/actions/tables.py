@@ -1,4 +1,4 @@
-"""Settings of connectors and actions whose rows become rows of a table: `parquet`, `delta`, `iceberg`, `s3`."""
+"""Settings of connectors and actions whose rows have columns: `parquet`, `delta`, `iceberg`, `s3`, `spark`."""
 
 import re
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from heliograph.settings.kinds import (
     AnyText,
     Boolean,
     Choice,
+    CodeName,
     Integer,
     RefusedError,
     SecretText,
@@ -223,6 +224,32 @@ class S3Parameters:
 @dataclass(frozen=True, kw_only=True)
 class S3Action(ActionConfig):
     parameters: S3Parameters = required_section(S3Parameters, "The files.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkConnectorConfig(ConnectorConfig):
+    format: str = required(CodeName("the name of a format of Spark, such as jdbc"), "The format, by Spark's name.")
+    options: Mapping[str, str] = setting(
+        StoreOptions(may_load_code=True),
+        {},
+        "Its options, by Spark's names; those of an action go before them.",
+        is_secret=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkParameters:
+    columns: Mapping[str, str] = required(
+        TableColumns(), "The columns of the rows, each the value of that name in a row; what a row lacks is null."
+    )
+    options: Mapping[str, str] = setting(
+        StoreOptions(may_load_code=True), {}, "More options of the format, such as `path` or `dbtable`.", is_secret=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkAction(ActionConfig):
+    parameters: SparkParameters = required_section(SparkParameters, "The rows.")
 
 
 def _check_named(key: str, names: tuple[str, ...], columns: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
 from heliograph.settings.fields import setting_at
-from heliograph.settings.kinds import NodePath, PemFile, StoreOptions, is_pem
+from heliograph.settings.kinds import CodeName, NodePath, PemFile, StoreOptions, is_pem
 from heliograph.settings.secrets import STARS
 
 _ANY_FILE: Final = "config:write"
@@ -48,9 +48,9 @@ async def check_files(caller: Caller, node: Node, place: Sequence[str], settings
         setting = setting_at(Config, (*place, *path))
         kind = None if setting is None else setting.kind
         if (
-            not isinstance(kind, NodePath | PemFile | StoreOptions)
-            or not isinstance(value, str)
-            or value in ("", STARS)
+            not isinstance(kind, NodePath | PemFile | StoreOptions | CodeName)
+            or not (isinstance(value, str) or isinstance(kind, StoreOptions))
+            or value in (None, "", STARS)
         ):
             continue
         if held is None:
@@ -63,7 +63,7 @@ async def check_files(caller: Caller, node: Node, place: Sequence[str], settings
                 raise ApiError(403, "UNAUTHORIZED_ROLE", f"{text}; only who may change the configuration names others")
         elif isinstance(kind, PemFile):
             await _check_file(node, path, value)
-        elif kind.may_load_code or _OF_A_FILE.fullmatch(path[-1]):
+        elif isinstance(kind, CodeName) or kind.may_load_code or _OF_A_FILE.fullmatch(path[-1]):
             text = f"{'.'.join(path)}: only who may change the configuration sets this, since it may name files or code"
             raise ApiError(403, "UNAUTHORIZED_ROLE", f"{text} of the node")
 

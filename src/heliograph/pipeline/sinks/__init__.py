@@ -37,6 +37,7 @@ KINDS: Final = {
     "postgresql": ("postgresql", "PostgresqlSink"),
     "rabbitmq": ("rabbitmq", "RabbitmqSink"),
     "redis": ("redis", "RedisSink"),
+    "spark": ("spark_format", "SparkFormatSink"),
     "webhook": ("http", "HttpSink"),
 }
 
