@@ -55,6 +55,16 @@ async def far_client(port: int, clientid: str) -> MqttClient:
     return client
 
 
+async def has_session(port: int, clientid: str) -> bool:
+    """Whether the broker elsewhere keeps messages for a client."""
+    client = MqttClient(*await asyncio.open_connection("127.0.0.1", port), p.V5)
+    client.send_connect(clientid, clean_start=False)
+    connack = await client.take(p.Connack)
+    client.close()
+    await client.until_closed()
+    return connack.session_present
+
+
 async def received(client: MqttClient, count: int) -> list[tuple[str, bytes]]:
     """So many messages, each acknowledged."""
     found = []
@@ -125,10 +135,12 @@ async def test_messages_are_published_here_and_read_by_rules(tmp_path: Path) -> 
             assert await far.publish("a/kept", b"meanwhile", 1) == 0
             assert await node.change(settings)
             assert await received(client, 1) == [("in/a/kept", b"meanwhile")]
+            place = Path(f"/proc/{sources.pid}")
             assert await node.change("")
-            await until(lambda: sources.pid is None, _WAIT_S)
+            await until(lambda: not place.exists(), _WAIT_S)
             far.close()
             await far.until_closed()
+            assert not await has_session(port, f"heliograph-{sources.site}-plain")
 
 
 async def test_a_wrong_password_is_the_reason_of_an_alarm_until_it_is_right(tmp_path: Path) -> None:

@@ -145,14 +145,15 @@ class SideRun:
         self._changing: asyncio.Task[None] | None = None
         self.process: SideProcess | None = None
 
-    def use(self, document: Mapping[str, Any] | None, fixed: object = None) -> None:
+    def use(self, document: Mapping[str, Any] | None, fixed: object = None, is_last: bool = False) -> None:
         """Start, end or notify the process; changes come one after another.
 
         Args:
             document: Its settings, which may hold secrets; None if it is not needed.
             fixed: What of them a process that runs cannot change.
+            is_last: Whether these are only for one that runs, which reads them at its end.
         """
-        change = self._change(document, fixed, self._changing)
+        change = self._change(document, fixed, is_last, self._changing)
         self._changing = asyncio.get_running_loop().create_task(change, name=f"{self._program.name}-changed")
 
     async def stop(self) -> None:
@@ -172,21 +173,24 @@ class SideRun:
         return "its process does not run" if self.process is not None and self.process.pid is None else ""
 
     async def _change(
-        self, document: Mapping[str, Any] | None, fixed: object, earlier: asyncio.Task[None] | None
+        self, document: Mapping[str, Any] | None, fixed: object, is_last: bool, earlier: asyncio.Task[None] | None
     ) -> None:
         if earlier is not None:
             await asyncio.wait([earlier])
         if self.process is not None and (document is None or fixed != self._fixed):
             await self._end()
-        if document is None:
+        if document is None or (is_last and self.process is None):
             return
         self._fixed = fixed
         try:
             await asyncio.to_thread(self._write, document)
         except OSError as error:
             _log.error("%s does not learn its settings: %s", self._program.title, error)
-            return
-        if self.process is None:
+            if not is_last:
+                return
+        if is_last:
+            await self._end()
+        elif self.process is None:
             self.process = SideProcess(self._program, self._directory, self._alarms(), self._ended)
             self.process.start()
         else:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from heliograph.config.sources.interface import MessageSourceConfig
 
 
-def sources_document(config: Config, socket: str, site: str) -> dict[str, Any] | None:
-    """The file of the process, as `heliograph.sources.settings` reads it; None if there is nothing for it to do.
+def sources_document(config: Config, socket: str, site: str) -> dict[str, Any]:
+    """The file of the process, as `heliograph.sources.settings` reads it; it may have no sources.
 
     Args:
         socket: The path of the control socket.
@@ -33,8 +33,6 @@ def sources_document(config: Config, socket: str, site: str) -> dict[str, Any] |
         for source_id, source, connector in running_sources(config.connectors, config.sources)
         if (kind := source_id.partition(":")[0]) in _WRITTEN
     }
-    if not running:
-        return None
     known = (f"{kind}:{name}" for kind, name, _ in all_sources(config.sources) if kind in _WRITTEN)
     return {
         "socket": socket,

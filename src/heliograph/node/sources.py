@@ -295,13 +295,13 @@ class SourcesPart(Part):
         except StorageError:  # the databases say so
             return hashlib.sha256(self._config.node.name.encode()).hexdigest()[:8]
 
-    def _document_of(self, config: Config) -> dict[str, Any] | None:
+    def _document_of(self, config: Config) -> dict[str, Any]:
         try:
             return sources_document(config, str((self._directory.path / CONTROL_SOCKET).absolute()), self._site)
         except SecretError as error:
             raise SourcesRefusedError(f"the sources: {error}") from error
 
-    def _use(self, config: Config, document: Mapping[str, Any] | None, tokens: Mapping[str, bytes]) -> None:
+    def _use(self, config: Config, document: Mapping[str, Any], tokens: Mapping[str, bytes]) -> None:
         assert self._run is not None
         self._tokens = tokens
         before = self._known
@@ -317,7 +317,8 @@ class SourcesPart(Part):
                 self._be(name, figures, CONNECTED, "")
             elif name not in self._taking or before.get(name) != one:
                 self._be(name, figures, CONNECTING, "")
-        self._run.use(document)
+        # The process ends with the last source, but ends the sessions of those that were deleted before.
+        self._run.use(document, is_last=not document["sources"])
 
     def _be(self, name: str, figures: _Figures, status: str, reason: str) -> None:
         figures.status, figures.reason = status, reason

@@ -93,8 +93,18 @@ class SourcesProcess:
         await self._ending.wait()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*(worker.stop() for worker in self._workers.values()), *tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        kept = self._kept_at_the_end()
+        await asyncio.gather(*(worker.stop(worker.source_id not in kept) for worker in self._workers.values()))
         self._node.close()
+
+    def _kept_at_the_end(self) -> set[str]:
+        """The sources that are there still: where the last ones are deleted, this ends with them."""
+        try:
+            settings = read_file(self._file)
+        except (OSError, ValueError):
+            return {*self._workers}
+        return {*settings.sources, *settings.paused}
 
     async def _read_input(self) -> None:
         reader = asyncio.StreamReader()

@@ -80,7 +80,7 @@ class SourceWorker:
             try:
                 async with asyncio.timeout(_FORGET_S):
                     await self._source.forget()
-            except (SourceError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever a type does, the process serves its other sources
                 _log.warning("%s: something may be left at the far side: %s", self.source_id, error)
 
     def hurry(self) -> None:
