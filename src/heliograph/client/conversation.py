@@ -92,6 +92,7 @@ class ClientConversation:
         self._packet_bytes_max = packet_bytes_max
         self._left_out = 0  # bytes still to come of a packet that is too large
         self._aliases: dict[int, str] = {}
+        self._aliases_max = connect.properties.number(props.TOPIC_ALIAS_MAXIMUM, 0)
         self._send(connect)
 
     @property
@@ -199,7 +200,7 @@ class ClientConversation:
 
     def _begin_large(self, data: bytes, at: int, body: int, length: int) -> int:
         """Take the topic of a packet that is too large; the bytes of it that are here, 0 if the topic is not yet."""
-        if data[at] >> 4 != p.PUBLISH:
+        if data[at] >> 4 != p.PUBLISH or self.connack is None:
             raise ProtocolError(f"the broker sent {p.NAMES[data[at] >> 4]} of {length} bytes")
         qos = data[at] >> 1 & 3
         topic_at = body + 2
@@ -223,6 +224,9 @@ class ClientConversation:
 
     def _on_packet(self, packet: p.Packet) -> None:
         self._tell("received", p.NAMES[packet.kind])
+        if self.connack is None and not isinstance(packet, p.Connack):  # [MQTT-3.2.0-1]
+            # Nothing bounds messages that come before their owner reads any.
+            raise ProtocolError(f"the broker sent {p.NAMES[packet.kind]} before CONNACK")
         if isinstance(packet, p.Connack):
             if packet.code:
                 raise DeniedError("the broker refused the connection", packet.code, packet.properties, self._version)
@@ -249,6 +253,8 @@ class ClientConversation:
         topic = packet.topic.decode()
         alias = properties.number(props.TOPIC_ALIAS, 0)
         if alias:
+            if alias > self._aliases_max:  # [MQTT-3.1.2-26] [MQTT-3.1.2-27] or 65,535 long topics fill our memory
+                raise ProtocolError(f"the broker sent the topic alias {alias}; {self._aliases_max} at most are taken")
             topic = topic or self._aliases.get(alias, "")
             self._aliases[alias] = topic
         if not topic:
