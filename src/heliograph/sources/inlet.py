@@ -73,11 +73,17 @@ class Inlet:
     async def drop_unacknowledged(self) -> None:
         """Forget what waits and is sent again by its origin, whose connection was lost; wait for what is under way."""
         async with self._changed:
-            kept = [one for one in self._waiting if one.message.qos == 0]
-            self._waiting.clear()
-            self._waiting.extend(kept)
+            self._drop_waiting()
             await self._changed.wait_for(lambda: not self._under_way)
+            # What the node did not take waits again. Acknowledged in the next session, it would be the message there
+            # that has its identifier by then, and that never came.
+            self._drop_waiting()
             self._changed.notify_all()
+
+    def _drop_waiting(self) -> None:
+        kept = [one for one in self._waiting if one.message.qos == 0]
+        self._waiting.clear()
+        self._waiting.extend(kept)
 
     async def run(self) -> None:
         """Bring batches until this is cancelled."""
