@@ -1,6 +1,7 @@
 """Webhooks of others: who may send, what becomes of a request, and what is answered."""
 
 import asyncio
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -30,13 +31,17 @@ def code(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-async def test_a_request_is_a_message_after_its_commit(managed: Served) -> None:
+async def test_a_request_is_a_message_after_its_commit(managed: Served, tmp_path: Path) -> None:
     api = managed.api
     made = api.post("/sources", json=SOURCE)
     assert made.status_code == 201, made.text
     assert made.json()["parameters"]["token"] == "******"
     assert (made.json()["status"], "connector" in made.json()) == ("connected", False)
     assert api.post("/sources", json={**SOURCE, "name": "x", "parameters": {"token": "short"}}).status_code == 400
+    (tmp_path / "token").write_text("short\n")
+    in_file = {"token": f"file://{tmp_path}/token"}
+    refused = api.post("/sources", json={**SOURCE, "name": "x", "parameters": in_file})
+    assert (refused.status_code, "5 characters; 16 at least" in refused.text) == (400, True), refused.text
     assert api.post("/sources_probe", json={**SOURCE, "name": "new"}).status_code == 204
     client = MqttClient(*await asyncio.open_connection("127.0.0.1", managed.port), p.V5)
     client.send_connect("reader")

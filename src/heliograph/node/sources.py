@@ -346,6 +346,12 @@ def _tokens_of(config: Config) -> dict[str, bytes]:
         shown = {name: one.parameters.token.reveal() for name, one in config.sources.http_in.items()}
     except SecretError as error:
         raise SourcesRefusedError(f"the sources: {error}") from error
+    for name, token in shown.items():
+        from heliograph.config.sources.http import TOKEN_LENGTH_MIN  # most configurations have none
+
+        if len(token) < TOKEN_LENGTH_MIN:  # of a file, which the configuration's own check does not read
+            text = f"sources.http_in.{name}.parameters.token: its file has a token of {len(token)} characters"
+            raise SourcesRefusedError(f"{text}; {TOKEN_LENGTH_MIN} at least keep strangers out")
     return {f"http_in:{name}": _digest(token) for name, token in shown.items()}
 
 
