@@ -148,7 +148,7 @@ def test_both_are_enabled_and_disabled(api: Any) -> None:
         ("/actions", {**ACTION, "name": "x", "connector": "nothing"}, "no such connector of type http; there are: web"),
         ("/actions", {**ACTION, "name": "x", "parameters": {"method": "head"}}, "post, put, patch, get or delete"),
         ("/sources", {"type": "mqtt", "name": "x"}, "parameters"),
-        ("/sources", {"type": "kafka_consumer", "name": "x"}, "there is no type 'kafka_consumer'; there are mqtt"),
+        ("/sources", {"type": "pulsar", "name": "x"}, "there is no type 'pulsar'; there are mqtt"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(api: Any, path: str, body: dict[str, Any], told: str) -> None:

@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 
 from heliograph.mqtt import packets as p
-from heliograph.node.sources import SourcesPart
 from support.mosquitto import free_port, mosquitto
 from support.running import MqttClient, RunningNode
+from support.sources import WAIT_S, has_state, is_connected, part_of, received
 from support.waiting import until
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -25,26 +25,8 @@ durable_storage.messages.topics = ["in/#"]
 mqtt.max_packet_size = 100KB
 """
 CONNACK: Final = b"\x20\x02\x00\x00"
-_WAIT_S: Final = 60.0  # beyond which it does not come; for a machine that is slow
 
 Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-def part_of(node: RunningNode) -> SourcesPart:
-    return node.node.parts.get(SourcesPart)
-
-
-async def is_connected(node: RunningNode, *names: str) -> None:
-    sources = part_of(node)
-    await until(lambda: all(sources.state(name) == ("connected", "") for name in names), _WAIT_S)
-
-
-async def has_state(node: RunningNode, name: str, status: str, reason: str) -> None:
-    def is_so() -> bool:
-        state = part_of(node).state(name)
-        return state[0] == status and reason in state[1]
-
-    await until(is_so, _WAIT_S)
 
 
 async def far_client(port: int, clientid: str) -> MqttClient:
@@ -63,18 +45,6 @@ async def has_session(port: int, clientid: str) -> bool:
     client.close()
     await client.until_closed()
     return connack.session_present
-
-
-async def received(client: MqttClient, count: int) -> list[tuple[str, bytes]]:
-    """So many messages, each acknowledged."""
-    found = []
-    for _ in range(count):
-        async with asyncio.timeout(_WAIT_S):
-            packet = await client.take(p.Publish)
-        if packet.qos:
-            client.acknowledge(packet)
-        found.append((packet.topic.decode(), bytes(packet.payload)))
-    return found
 
 
 async def publish_once(port: int, topic: str, payloads: Sequence[bytes]) -> None:
@@ -122,7 +92,7 @@ async def test_messages_are_published_here_and_read_by_rules(tmp_path: Path) -> 
             sources = part_of(node)
             assert sources.counts("mqtt:bad") == {"received": 1, "dropped": 1, "dropped.topic_invalid": 1}
             assert "in/#" in sources.last_error("mqtt:bad")
-            await until(lambda: sources.counts("mqtt:plain").get("dropped.loop") == 1, _WAIT_S)
+            await until(lambda: sources.counts("mqtt:plain").get("dropped.loop") == 1, WAIT_S)
             pid = sources.pid
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
@@ -137,7 +107,7 @@ async def test_messages_are_published_here_and_read_by_rules(tmp_path: Path) -> 
             assert await received(client, 1) == [("in/a/kept", b"meanwhile")]
             place = Path(f"/proc/{sources.pid}")
             assert await node.change("")
-            await until(lambda: not place.exists(), _WAIT_S)
+            await until(lambda: not place.exists(), WAIT_S)
             far.close()
             await far.until_closed()
             assert not await has_session(port, f"heliograph-{sources.site}-plain")
@@ -248,7 +218,7 @@ async def test_what_peers_do_wrong_is_said_and_harms_nothing(tmp_path: Path) -> 
             client = await node.connect("here")
             await client.subscribe("in/#", 1)
             sources = part_of(node)
-            async with asyncio.timeout(_WAIT_S):
+            async with asyncio.timeout(WAIT_S):
                 await done.wait()
             assert acknowledged == [b"\x40\x02\x00" + bytes([number]) for number in (1, 2, 3)]
             assert await received(client, 1) == [("in/t", bytes(10))]
@@ -285,6 +255,6 @@ async def test_a_source_is_slowed_and_what_was_not_stored_is_not_acknowledged(tm
             client = await node.connect("here")
             await client.subscribe("in/#", 1)
             assert await received(client, 40) == [("in/t", b"%02d" % number) for number in range(1, 41)]
-            async with asyncio.timeout(_WAIT_S):
+            async with asyncio.timeout(WAIT_S):
                 packets: Sequence[bytes] = [await arrived.get() for _ in range(40)]
             assert packets == [b"\x40\x02" + number.to_bytes(2, "big") for number in range(1, 41)]

@@ -12,6 +12,7 @@ from heliograph.mqtt import packets as p
 from support.mosquitto import free_port, mosquitto
 from support.process import NodeProcess
 from support.running import MqttClient
+from support.sources import process_of
 from support.waiting import until
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -31,19 +32,6 @@ async def reader_of(port: int, *, is_new: bool) -> MqttClient:
     client.send_connect("reader", clean_start=is_new, session_expiry_interval=3600)
     assert (await client.take(p.Connack)).code == 0
     return client
-
-
-def process_of(directory: Path) -> int:
-    """The process that has the sources of a node: the only one that is given their file."""
-    file = str(directory / "data" / "sources" / "settings.json").encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if file in (entry / "cmdline").read_bytes().split(b"\0"):
-                    return int(entry.name)
-            except OSError:  # it is gone
-                continue
-    return 0
 
 
 @pytest.mark.parametrize("version", ["v4", "v5"])

@@ -429,9 +429,13 @@ _MADE: Final[Mapping[type[ActionConfig], _Made]] = {
 }
 
 
+#: Connectors of sources alone: the actions whose connectors are the same.
+_LIKE: Final = {"kafka_consumer": "kafka_producer"}
+
+
 def sample_action(kind: str) -> ActionConfig | None:
     """An action of a type by which a connector is tested alone; None where that needs one of the operator's."""
-    actions: Any = action_class(kind)
+    actions: Any = action_class(_LIKE.get(kind, kind))
     sample = _MADE[actions].sample
     made: ActionConfig | None = None if sample is None else actions(connector="", parameters=sample())
     return made

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from heliograph.config.actions.roots import TYPES
+from heliograph.config.actions.roots import ACTION_TYPES
 from heliograph.config.republish import RepublishAction, refuse_unknown, republish_action, shown_value
 from heliograph.hocon.errors import SourcePosition
 from heliograph.hocon.values import Content, Node, Plain, to_json
@@ -162,7 +162,7 @@ def _named_action(name: str, number: int) -> Action:
     if name == "republish":
         raise RefusedError(f"action {number}, republish, needs args with topic")
     kind, colon, own_name = name.partition(":")
-    if colon and kind in TYPES and NAME.fullmatch(own_name):
+    if colon and kind in ACTION_TYPES and NAME.fullmatch(own_name):
         return NamedAction(kind, own_name)
-    hint = f", or type:name of an action; types are {', '.join(TYPES)}" if colon else ""
+    hint = f", or type:name of an action; types are {', '.join(ACTION_TYPES)}" if colon else ""
     raise RefusedError(f'action {number}: there is no "{name}", but {", ".join(_FUNCTIONS)}{hint}')

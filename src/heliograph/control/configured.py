@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from heliograph.config.actions.roots import TYPES
+from heliograph.config.actions.roots import ACTION_TYPES, CONNECTOR_TYPES
 from heliograph.config.sources.roots import SOURCE_TYPES
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.errors import GroupExistsError, GroupMissingError
@@ -63,8 +63,8 @@ SCHEMAS: Final = Resource(("schema_registry", "schemas"), "schema")
 SCHEMA_REGISTRIES: Final = Resource(("schema_registry", "external"), "schema registry")
 RULES: Final = Resource(("rule_engine", "rules"), "rule")
 LISTENERS: Final = Resource(("listeners",), "listener", ("tcp", "ssl", "ws", "wss"), always="tcp:default")
-CONNECTORS: Final = Resource(("connectors",), "connector", TYPES)
-ACTIONS: Final = Resource(("actions",), "action", TYPES)
+CONNECTORS: Final = Resource(("connectors",), "connector", CONNECTOR_TYPES)
+ACTIONS: Final = Resource(("actions",), "action", ACTION_TYPES)
 MESSAGE_SOURCES: Final = Resource(("sources",), "source", SOURCE_TYPES)
 VALIDATIONS: Final = Resource(("schema_validation", "validations"), "validation")
 TRANSFORMATIONS: Final = Resource(("message_transformation", "transformations"), "transformation")

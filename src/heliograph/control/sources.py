@@ -6,7 +6,7 @@ A batch is answered when all that is kept of it is durable, so that its origin m
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message, make_message
@@ -31,6 +31,7 @@ from heliograph.rules.values import Value, string_of
 
 _WORK_AT_ONCE: Final = 256  # deliveries, after which others have a turn
 _OF_HTTP: Final = "http_in:"
+_OF_KAFKA: Final = "kafka_consumer:"
 _SAME: Final = "${payload}"
 
 VIA: Final = "heliograph-via"
@@ -267,14 +268,17 @@ class SourceAnswers:
     ) -> dict[str, Value]:
         broker = self._broker
         high, low = int(broker.now_us), int(self._ids.next_low())
-        request: dict[str, Value] = {}
+        own: dict[str, Value] = {name: _value_of(value) for name, value in one.columns.items()}
+        payload = string_of(one.payload)
+        if args.source.startswith(_OF_KAFKA):
+            own["value"] = payload
         if args.source.startswith(_OF_HTTP):
-            request = {"headers": {**one.headers}, "query": {**one.query}}
+            own = {"headers": {**one.headers}, "query": {**one.query}}
         return {
-            **request,
+            **own,
             "id": f"{high:016X}{low:016X}",
             "server": args.server,
-            "payload": string_of(one.payload),
+            "payload": payload,
             "topic": one.topic,
             "qos": one.qos,
             "dup": one.dup,
@@ -346,6 +350,15 @@ class SourceAnswers:
             return make_message(now, self._ids.next_low(), topic, payload, qos, retain, wire, source_id, None)
         except (ProtocolError, ValueError) as error:
             raise _DroppedError(MALFORMED, str(error)) from None
+
+
+def _value_of(value: Any) -> Value:
+    """What rules see of a value that the process of sources has sent."""
+    if isinstance(value, bytes):
+        return string_of(value)
+    if isinstance(value, dict):
+        return {str(name): _value_of(inner) for name, inner in value.items()}
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _properties_of(one: proto.SourceMessage) -> Properties:

@@ -9,10 +9,11 @@ from heliograph.config.settings import Config
 from heliograph.config.sources.roots import all_sources, running_sources
 
 if TYPE_CHECKING:
-    from heliograph.config.actions.brokers import MqttConnectorConfig
+    from heliograph.config.actions.brokers import KafkaConnectorConfig, MqttConnectorConfig
     from heliograph.config.actions.interface import ConnectorConfig
     from heliograph.config.sources.brokers import MqttSource
     from heliograph.config.sources.interface import MessageSourceConfig
+    from heliograph.config.sources.queues import KafkaConsumer
 
 
 def sources_document(config: Config, socket: str, site: str) -> dict[str, Any]:
@@ -82,5 +83,25 @@ def _mqtt(source: "MqttSource", connector: "MqttConnectorConfig", name: str) -> 
     }
 
 
+def _kafka(source: "KafkaConsumer", connector: "KafkaConnectorConfig", name: str) -> dict[str, Any]:
+    parameters, login = source.parameters, connector.authentication
+    return {
+        "servers": [(one.host, one.port) for one in connector.servers],
+        "topic": parameters.topic,
+        "group": parameters.group_id or f"heliograph-{name}",
+        "reset": parameters.offset_reset_policy,
+        "key_encoding": parameters.key_encoding_mode,
+        "value_encoding": parameters.value_encoding_mode,
+        "fetch_bytes": parameters.max_batch_bytes,
+        "fetch_wait": parameters.max_wait_time,
+        "commit_interval": parameters.offset_commit_interval_seconds,
+        "timeout": max(connector.connect_timeout, source.resource_opts.start_timeout),
+        "mechanism": "PLAIN" if login is None else login.mechanism,
+        "username": None if login is None else login.username,
+        "password": None if login is None else login.password.reveal(),
+        "tls": None if connector.tls is None else asdict(connector.tls),
+    }
+
+
 #: By type: how a source is written. A type that is not here needs no process.
-_WRITTEN: Final[Mapping[str, Callable[[Any, Any, str], dict[str, Any]]]] = {"mqtt": _mqtt}
+_WRITTEN: Final[Mapping[str, Callable[[Any, Any, str], dict[str, Any]]]] = {"mqtt": _mqtt, "kafka_consumer": _kafka}

@@ -25,6 +25,9 @@ _DELIVERY: Final = ("id", "from_clientid", "from_username", *_MESSAGE, "publish_
 
 
 _SOURCE: Final = ("id", "server", "payload", "topic", "qos", "dup", "retain", "pub_props", "message_received_at")
+_OF_SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "kafka_consumer": ("key", "value", "offset", "ts", "ts_type", "headers"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +123,4 @@ def find_event(text: str) -> Event | None:
 def source_event(source_id: str) -> Event:
     """A message that came in from elsewhere, by a source of this id; it is no published one."""
     topics = tuple(prefix + source_id for prefix in SOURCE_PREFIXES)
-    return Event(topics[0], topics, _SOURCE)
+    return Event(topics[0], topics, (*_SOURCE, *_OF_SOURCES.get(source_id.partition(":")[0], ())))

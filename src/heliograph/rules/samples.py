@@ -39,12 +39,14 @@ SAMPLES: Final[Mapping[str, Value]] = {
     "is_bridge": False,
     "is_superuser": False,
     "keepalive": 60,
+    "key": "k1",
     "message": "the memory is nearly used up",
     "message_received_at": _TIME_MS,
     "metadata": {"rule_id": "rule_test"},
     "mountpoint": "",
     "name": "high_system_memory_usage",
     "node": "heliograph@127.0.0.1",
+    "offset": 1200,
     "payload": _PAYLOAD,
     "peerhost": "127.0.0.1",
     "peername": "127.0.0.1:50891",
@@ -64,9 +66,12 @@ SAMPLES: Final[Mapping[str, Value]] = {
     "timestamp": _TIME_MS,
     "topic": "t/a",
     "transformation": "my_transformation",
+    "ts": _TIME_MS,
+    "ts_type": "create",
     "unsub_props": {},
     "username": "user",
     "validation": "my_validation",
+    "value": _PAYLOAD,
 }
 """A value for every column that a message or an event has."""
 

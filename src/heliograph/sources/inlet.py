@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from heliograph.control.proto_v1.sources import Delivered, SourceBatch, SourceMessage
 from heliograph.processes.backoff import Backoff
 from heliograph.rpc.conversation import UnreachableError
@@ -16,6 +18,8 @@ MESSAGE_BYTES_MAX: Final = ARGS_BYTES_MAX - 8192
 """Of a message that the node can be brought: topic, payload and properties."""
 WINDOW: Final = 512
 """Messages of one source that may be under way, where its type has no window of its own."""
+WINDOW_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of these, beyond which a source waits too."""
 
 _BATCH_MESSAGES: Final = 256
 _OVERHEAD_BYTES: Final = 64  # of the names and numbers of a message in a frame
@@ -35,7 +39,9 @@ class Incoming:
     def size(self) -> int:
         """Bytes in a frame, about."""
         one = self.message
-        return len(one.payload) + len(one.topic.encode()) + len(one.properties) + len(one.fault) + _OVERHEAD_BYTES
+        columns = len(msgspec.msgpack.encode(one.columns)) if one.columns else 0
+        texts = len(one.topic.encode()) + len(one.properties) + len(one.fault)
+        return len(one.payload) + texts + columns + _OVERHEAD_BYTES
 
 
 class Inlet:
@@ -54,12 +60,13 @@ class Inlet:
         self._hold = hold
         self._waiting: deque[Incoming] = deque()
         self._under_way = 0
+        self._bytes = 0
         self._changed = asyncio.Condition()
 
     @property
     def is_full(self) -> bool:
         """Whether its source has to wait."""
-        return len(self._waiting) + self._under_way >= self.window
+        return len(self._waiting) + self._under_way >= self.window or self._bytes >= WINDOW_BYTES
 
     async def put(self, incoming: Incoming) -> None:
         """Bring a message to the node; returns when it is in the window, which may take long."""
@@ -68,6 +75,7 @@ class Inlet:
         async with self._changed:
             await self._changed.wait_for(lambda: not self.is_full)
             self._waiting.append(incoming)
+            self._bytes += incoming.size
             self._changed.notify_all()
 
     async def drop_unacknowledged(self) -> None:
@@ -78,6 +86,7 @@ class Inlet:
             # What the node did not take waits again. Acknowledged in the next session, it would be the message there
             # that has its identifier by then, and that never came.
             self._drop_waiting()
+            self._bytes = sum(one.size for one in self._waiting)
             self._changed.notify_all()
 
     def _drop_waiting(self) -> None:
@@ -101,7 +110,7 @@ class Inlet:
                 problem = f"the node cannot be asked: {error}"
             for one in batch[:done]:
                 one.done()
-            await self._settle(batch[done:])
+            await self._settle(batch[:done], batch[done:])
             self._hold(problem)
             failures = failures + 1 if problem else 0
             if problem:
@@ -120,8 +129,9 @@ class Inlet:
             self._under_way = len(batch)
         return batch
 
-    async def _settle(self, again: list[Incoming]) -> None:
+    async def _settle(self, taken: list[Incoming], again: list[Incoming]) -> None:
         async with self._changed:
+            self._bytes -= sum(one.size for one in taken)
             self._waiting.extendleft(reversed(again))
             self._under_way = 0
             self._changed.notify_all()

@@ -6,7 +6,10 @@ from typing import Final
 
 from heliograph.sources.interface import MessageSource
 
-_PLACES: Final[Mapping[str, str]] = {"mqtt": "heliograph.sources.mqtt:MqttSubscription"}
+_PLACES: Final[Mapping[str, str]] = {
+    "mqtt": "heliograph.sources.mqtt:MqttSubscription",
+    "kafka_consumer": "heliograph.sources.kafka:KafkaSubscription",
+}
 
 
 def kind_of(name: str) -> type[MessageSource]:

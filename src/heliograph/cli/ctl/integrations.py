@@ -174,10 +174,11 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _types(args: argparse.Namespace) -> int:
-    from heliograph.config.actions.roots import TYPES  # the settings take longer to load than most commands
+    # The settings take longer to load than most commands.
+    from heliograph.config.actions.roots import ACTION_TYPES, CONNECTOR_TYPES
     from heliograph.config.sources.roots import SOURCE_TYPES
 
-    types = SOURCE_TYPES if args.kind is _SOURCES else TYPES
+    types = {_SOURCES.word: SOURCE_TYPES, _CONNECTORS.word: CONNECTOR_TYPES}.get(args.kind.word, ACTION_TYPES)
     if args.json:
         print_json(types)
     else:

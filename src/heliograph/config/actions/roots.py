@@ -31,6 +31,9 @@ class ConnectorSettings:
     kafka_producer: Mapping[str, ConnectorConfig] = named_sections_of(
         _BROKERS + "KafkaConnectorConfig", "Kafka clusters."
     )
+    kafka_consumer: Mapping[str, ConnectorConfig] = named_sections_of(
+        _BROKERS + "KafkaConnectorConfig", "Kafka clusters, for sources."
+    )
     pgsql: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "PgsqlConnectorConfig", "PostgreSQL.")
     timescale: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "PgsqlConnectorConfig", "TimescaleDB.")
     alloydb: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "PgsqlConnectorConfig", "AlloyDB.")
@@ -127,8 +130,11 @@ class ActionSettings:
     spark: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "SparkAction", "Rows in a format of Spark.")
 
 
-#: The types of connectors and actions; sources there are none.
-TYPES: Final = tuple(field.name for field in fields(ConnectorSettings))
+#: The types of connectors.
+CONNECTOR_TYPES: Final = tuple(field.name for field in fields(ConnectorSettings))
+
+#: The types of actions, each of which is one of connectors too.
+ACTION_TYPES: Final = tuple(field.name for field in fields(ActionSettings) if field.name in CONNECTOR_TYPES)
 
 #: Types whose targets only the tasks of Spark write.
 OF_SPARK: Final = frozenset({"parquet", "delta", "iceberg", "s3", "spark"})
@@ -142,13 +148,13 @@ def action_class(kind: str) -> type[ActionConfig]:
 
 
 def all_connectors(connectors: ConnectorSettings) -> Iterator[tuple[str, str, ConnectorConfig]]:
-    for kind in TYPES:
+    for kind in CONNECTOR_TYPES:
         named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
         yield from ((kind, name, one) for name, one in named.items())
 
 
 def all_actions(actions: ActionSettings) -> Iterator[tuple[str, str, ActionConfig]]:
-    for kind in TYPES:
+    for kind in ACTION_TYPES:
         named: Mapping[str, ActionConfig] = getattr(actions, kind)
         yield from ((kind, name, one) for name, one in named.items())
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from heliograph.config.sources.brokers import MqttSource
     from heliograph.config.sources.http import HttpIn
     from heliograph.config.sources.interface import MessageSourceConfig
+    from heliograph.config.sources.queues import KafkaConsumer
 
+_QUEUES: Final = "heliograph.config.sources.queues:"
 _BROKERS: Final = "heliograph.config.sources.brokers:"
 
 Fault: TypeAlias = tuple[tuple[str, ...], str]
@@ -23,6 +25,9 @@ Fault: TypeAlias = tuple[tuple[str, ...], str]
 @dataclass(frozen=True, slots=True)
 class MessageSources:
     mqtt: Mapping[str, MqttSource] = named_sections_of(_BROKERS + "MqttSource", "Subscriptions at MQTT brokers.")
+    kafka_consumer: Mapping[str, KafkaConsumer] = named_sections_of(
+        _QUEUES + "KafkaConsumer", "Topics of Kafka, read as a consumer group."
+    )
     http_in: Mapping[str, HttpIn] = named_sections_of(
         "heliograph.config.sources.http:HttpIn", "Webhooks of others, which they send to the port of the HTTP API."
     )

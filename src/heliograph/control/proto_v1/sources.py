@@ -1,6 +1,6 @@
 """Sources: messages that come in from elsewhere, and what is asked of their sources."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -21,6 +21,7 @@ class SourceMessage(Args, frozen=True):
         fault: Why it cannot be taken, where its process found that; the payload is left out then.
         headers: Of a request of HTTP, without secrets.
         query: The same of what stood behind its path.
+        columns: What else its type has for rules, by the names of the columns.
     """
 
     topic: str
@@ -33,6 +34,7 @@ class SourceMessage(Args, frozen=True):
     fault: str = ""
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     query: dict[str, str] = msgspec.field(default_factory=dict)
+    columns: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class SourceBatch(NarrowingArgs, frozen=True):

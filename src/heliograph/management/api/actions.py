@@ -4,7 +4,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from heliograph.config.actions.roots import TYPES
+from heliograph.config.actions.roots import ACTION_TYPES
 from heliograph.control.proto_v1.actions import ACTIONS, ACTIONS_RESET
 from heliograph.management.api.integration import (
     ActionMetrics,
@@ -69,4 +69,4 @@ async def list_actions_summary(nodes: NodesDep) -> list[dict[str, Any]]:
 @area.get("/action_types")
 async def list_action_types() -> list[str]:
     """The types of actions."""
-    return list(TYPES)
+    return list(ACTION_TYPES)

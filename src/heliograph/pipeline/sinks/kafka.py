@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from heliograph.hocon.values import Content
+from heliograph.outbound.kafka import login_settings, security_of
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.kafka_delivery import KafkaDelivery, KafkaProducer
 from heliograph.pipeline.sinks.rows import Derived, Rows, rows_at
@@ -194,24 +195,12 @@ class KafkaSink(ServerSink):
             "retry.backoff.max.ms": milliseconds(max(self.retry.first_pause_s, self.retry.longest_pause_s)),
             "compression.type": self.compression,
             "linger.ms": 20,
-            **self.security(),
+            **login_settings(self.mechanism, self.username, self.password_text, self.tls),
         }
-        if self.username is not None:
-            settings |= {"sasl.mechanism": self.mechanism, "sasl.username": self.username}
-            settings["sasl.password"] = self.password_text or ""
-        if self.tls is not None:
-            files = {
-                "ssl.ca.location": self.tls.cacertfile,
-                "ssl.certificate.location": self.tls.certfile,
-                "ssl.key.location": self.tls.keyfile or self.tls.certfile,
-            }
-            settings |= {name: file for name, file in files.items() if file}
-            settings["enable.ssl.certificate.verification"] = self.tls.verify
         return settings | dict(self.properties)
 
     def security(self) -> dict[str, str]:
-        kind = "SASL_" if self.username is not None else ""
-        return {"security.protocol": f"{kind}{'SSL' if self.tls is not None else 'PLAINTEXT'}"}
+        return security_of(self.username, self.tls)
 
 
 def _headers_in(text: str, is_json: bool) -> list[tuple[str, bytes]]:
