@@ -71,9 +71,9 @@ class BadWebServer:
 BAD: Final[dict[str, tuple[bytes | None, str]]] = {
     "fails": (b"HTTP/1.1 500 Oh\r\nContent-Length: 3\r\n\r\nbad", r"answered 500 Oh: bad"),
     "busy": (b"HTTP/1.1 429 No\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n", r"answered 429 No"),
-    "half": (b"HTTP/1.1 200 OK\r\nContent-Le", r"without sending a response"),
+    "half": (b"HTTP/1.1 200 OK\r\nContent-Le", r"without an answer"),
     "silent": (None, r"timed out|did not come in time"),
-    "closes": (b"", r"without sending a response|reset by peer"),
+    "closes": (b"", r"without an answer|reset by peer"),
 }
 
 

@@ -5,11 +5,14 @@
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, get_args, get_origin
 
 import msgspec
 
+from heliograph.actions import fallback_calls
 from heliograph.control import proto_v1
 from heliograph.control.columns import Fact
 from heliograph.rpc.asks import AnsweredBy, AnyAsk, Ask, Effect, ListAsk
@@ -17,14 +20,20 @@ from heliograph.rpc.asks import AnsweredBy, AnyAsk, Ask, Effect, ListAsk
 RECORDED = Path(__file__).with_name("proto_v1.txt")
 
 
+def modules() -> Iterator[tuple[str, ModuleType]]:
+    """What declares asks: those of version 1, and what the pipeline asks, which imports nothing of the control room."""
+    for info in pkgutil.iter_modules(proto_v1.__path__):
+        yield info.name, importlib.import_module(f"{proto_v1.__name__}.{info.name}")
+    yield "fallback_calls", fallback_calls
+
+
 def structs() -> dict[str, list[str]]:
     """Each struct with its fields: name, type, and `?` where it has a default."""
     found: dict[str, list[str]] = {}
-    for info in pkgutil.iter_modules(proto_v1.__path__):
-        module = importlib.import_module(f"{proto_v1.__name__}.{info.name}")
+    for name, module in modules():
         for thing in vars(module).values():
             if isinstance(thing, type) and issubclass(thing, msgspec.Struct) and thing.__module__ == module.__name__:
-                found[f"{info.name}.{thing.__name__}"] = [
+                found[f"{name}.{thing.__name__}"] = [
                     f"{field.encode_name}{'' if field.required else '?'}: {_type(field.type)}"
                     for field in msgspec.structs.fields(thing)
                 ]
@@ -34,8 +43,7 @@ def structs() -> dict[str, list[str]]:
 def asks() -> dict[str, AnyAsk]:
     """Every ask that is declared, by its name; those of a family are attributes of one object."""
     found: dict[str, AnyAsk] = {}
-    for info in pkgutil.iter_modules(proto_v1.__path__):
-        module = importlib.import_module(f"{proto_v1.__name__}.{info.name}")
+    for _, module in modules():
         for thing in vars(module).values():
             members = [thing] if isinstance(thing, Ask | ListAsk) else vars(thing).values() if _is_family(thing) else []
             found |= {one.name: one for one in members if isinstance(one, Ask | ListAsk)}

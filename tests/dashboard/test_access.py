@@ -128,7 +128,7 @@ def test_authenticators_and_sources_are_made_ordered_and_changed(admin: Dashboar
     admin.open("authorization/rules")
     page.get_by_role("button", name="Let the node keep rules").click()
     expect(page.get_by_text("No rules here.")).to_be_visible()
-    page.get_by_role("link", name="Sources").click()
+    page.locator("main").get_by_role("link", name="Sources").click()
     page.get_by_role("button", name="Move built_in_database down").click()
     expect(page.get_by_role("row").nth(2)).to_contain_text("built_in_database")
     order = [one["type"] for one in managed.api.get("/authorization/sources").json()["sources"]]
