@@ -97,9 +97,9 @@ def test_totals_outlive_a_driver_and_its_lag_does_not(queries: PipelineQueries) 
 def test_an_action_counts_under_the_names_of_emqx() -> None:
     figures = PipelineFigures()
     figures.keep({"action_1"})
-    told = row(rows_written=5, rows_refused=1, restarts=1, sink_figures={"retries": 2}, rows_lost=1, rows_expired=3)
-    told = {**told, "rows_crowded_out": 4, "rows_under_way": 7, "rows_answered_late": 2, "lag": 9}
-    figures.take({"queries": [told]})
+    document = row(rows_written=5, rows_refused=1, restarts=1, sink_figures={"retries": 2}, rows_lost=1, rows_expired=3)
+    document = {**document, "rows_crowded_out": 4, "rows_under_way": 7, "rows_answered_late": 2, "lag": 9}
+    figures.take({"queries": [document]})
     counts = figures.find("action_1").numbers()
     assert (counts["matched"], counts["success"], counts["failed"], counts["retried"]) == (6, 5, 1, 3)
     assert (counts["dropped"], counts["dropped.expired"], counts["dropped.queue_full"]) == (8, 4, 4)

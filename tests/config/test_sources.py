@@ -37,7 +37,7 @@ def test_maps_that_feed_themselves_are_refused_and_others_are_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "reason"),
     [
         (
             'sources.mqtt.x { connector = no, parameters.topic = "a" }',
@@ -51,6 +51,6 @@ def test_maps_that_feed_themselves_are_refused_and_others_are_not() -> None:
         ('sources.http_in.x.parameters.token = "short"', "found a token of 5 characters"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_reason(settings: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_what_cannot_be_is_refused_with_the_reason(settings: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
         read(settings)

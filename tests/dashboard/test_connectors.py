@@ -130,7 +130,7 @@ def _follow_the_data(admin: Dashboard, managed: ManagedNode, service: Webhook, p
     page.get_by_label("Only what fails").check()
     expect(action).to_be_visible()
     managed.api.put("/actions/http:hook/enable/false")
-    expect(page.get_by_text("Nothing fits the search.")).to_be_visible()  # the stream has told of it
+    expect(page.get_by_text("Nothing fits the search.")).to_be_visible()  # the stream has brought it
     managed.api.put("/actions/http:hook/enable/true")
     page.get_by_label("Search").fill("no such name")
     page.get_by_label("Search").press("Enter")
@@ -162,7 +162,7 @@ def _delete_both(admin: Dashboard, managed: ManagedNode, page: Page) -> None:
     expect(row).to_contain_text("disabled")
     assert managed.api.get("/actions/http:hook").json()["enable"] is False
     managed.api.put("/actions/http:hook/enable/true")
-    expect(row).not_to_contain_text("disabled")  # the stream has told of it
+    expect(row).not_to_contain_text("disabled")  # the stream has brought it
     admin.open("connectors")
     page.get_by_role("button", name="Delete web").click()
     dialog = page.get_by_role("dialog")

@@ -1,12 +1,11 @@
 """Requests of the sink `http` as bytes on a connection: what is sent, and what odd servers answer. No Spark."""
 
 import json
-import re
 import socket
 import ssl
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from heliograph.pipeline.runner.local_rows import LocalRows
 from heliograph.pipeline.sinks.http import HttpSink
 from support.cases import cases
 from support.certificates import Authority
+from support.raw_server import listening, read_request
 from support.sinks import Refused, batch_of, sink_of
 from support.webhook import Answer, Posted, webhook
 
@@ -35,64 +35,39 @@ def write(sink: HttpSink, rows: Sequence[bytes], refused: Refused | None = None)
     return dict(sink.write(LocalRows(rows, sink), batch_of(0, refused)).figures)
 
 
+@dataclass
 class Server:
-    """A server that answers each request by the next bytes of a script, the last ones again and again.
+    """A service that says what a script has, and the last of it again and again; ``!`` ends the connection.
 
     Attributes:
         heads: What each request began with.
         connections: How many there were.
     """
 
-    def __init__(self, listening: socket.socket, script: Sequence[bytes], context: ssl.SSLContext | None) -> None:
-        self.heads: list[bytes] = []
-        self.connections = 0
-        self.port = listening.getsockname()[1]
-        self._listening = listening
-        self._script = list(script)
-        self._context = context
+    script: list[bytes]
+    context: ssl.SSLContext | None
+    port: int = 0
+    connections: int = 0
+    heads: list[bytes] = field(default_factory=list)
 
-    def serve(self) -> None:
-        """Serve one connection after another, until the socket is shut down."""
-        while True:
-            try:
-                connection, _ = self._listening.accept()
-            except OSError:
-                return
-            self.connections += 1
-            with connection:
-                try:
-                    self._serve(connection if self._context is None else self._wrapped(connection))
-                except OSError:
-                    continue  # the client has gone
-
-    def _wrapped(self, connection: socket.socket) -> socket.socket:
-        assert self._context is not None
-        return self._context.wrap_socket(connection, server_side=True)
-
-    def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as file:
-            while head := b"".join(iter(file.readline, b"\r\n")) if file.peek(1) else b"":
-                found = re.search(rb"Content-Length: (\d+)", head)
-                file.read(int(found[1]) if found is not None else 0)
+    def serve(self, plain: socket.socket) -> None:
+        """Answer the requests of one connection."""
+        self.connections += 1
+        with plain if self.context is None else self.context.wrap_socket(plain, server_side=True) as connected:
+            while head := read_request(connected)[0]:
                 self.heads.append(head)
-                answer = self._script.pop(0) if len(self._script) > 1 else self._script[0]
-                connection.sendall(answer.removesuffix(b"!"))
+                answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+                connected.sendall(answer.removesuffix(b"!"))
                 if answer.endswith(b"!"):
                     return
 
 
 @contextmanager
 def server(*script: bytes, context: ssl.SSLContext | None = None) -> Iterator[Server]:
-    """A server; an answer with ``!`` behind it is the end of its connection."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        made = Server(listening, script, context)
-        thread = threading.Thread(target=made.serve)
-        thread.start()
-        try:
-            yield made
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join()
+    """One that runs until the block ends."""
+    service = Server(list(script), context)
+    with listening(service.serve) as service.port:
+        yield service
 
 
 def test_requests_without_a_body_say_all_by_their_address() -> None:

@@ -1,15 +1,13 @@
 """The sink `elasticsearch` and an implementation of its bulk API: which documents there are afterwards."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.probing import target_fault
-from support.cases import cases
 from support.elasticsearch import Elasticsearch, elasticsearch
 from support.sinks import Refused, batch_of, sink_of, write_rows
 
@@ -94,16 +92,3 @@ def test_a_server_that_refuses_us_costs_no_row(server: Elasticsearch) -> None:
     away = sink_of(section.replace(f":{server.port}", ":9"))
     with pytest.raises(SinkError, match="tried 3 times"):
         write_rows(away, batch_of(0), {"n": 1})
-
-
-@cases(
-    ("more", "told"),
-    [
-        ("action = update, index = i", "id: is missing: update needs it"),
-        ("action = replace, index = i", "create, update or delete"),
-        ('action = create, index = "${x"', "without its }"),
-    ],
-)
-def test_mistakes_are_told(more: str, told: str) -> None:
-    with pytest.raises(RuleFileError, match=re.escape(told)):
-        sink_of(f"{{ type = elasticsearch, server = h, {more} }}")

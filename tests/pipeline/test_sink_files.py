@@ -178,7 +178,7 @@ def test_rows_are_added_in_the_format_that_is_named(spark: SparkSession, tmp_pat
 
 
 @cases(
-    ("settings", "told"),
+    ("settings", "reason"),
     [
         ("format = nothing", r"Spark's format nothing: .*Failed to find the data source: nothing.*: name its jar"),
         (
@@ -196,8 +196,10 @@ def test_rows_are_added_in_the_format_that_is_named(spark: SparkSession, tmp_pat
         ("format = json", r"Spark's format json: .*path"),
     ],
 )
-def test_what_spark_cannot_write_is_one_sentence(spark: SparkSession, tmp_path: Path, settings: str, told: str) -> None:
-    with pytest.raises(SinkError, match=told) as raised:
+def test_what_spark_cannot_write_is_one_sentence(
+    spark: SparkSession, tmp_path: Path, settings: str, reason: str
+) -> None:
+    with pytest.raises(SinkError, match=reason) as raised:
         write_batch(sink_of(f"type = spark, {settings}"), station_rows(spark, ("JFK", 1)), Batches(tmp_path).number(0))
     assert (raised.value.__cause__, raised.value.__context__) == (None, None)
     assert "hunter2" not in str(raised.value)

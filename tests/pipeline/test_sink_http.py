@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.http import HttpSink
 from heliograph.pipeline.sinks.http_delivery import IDEMPOTENCY_KEY, SIGNATURE, TIMESTAMP, signature
 from heliograph.pipeline.sinks.retry import RetryPolicy
 from heliograph.pipeline.sinks.spark.writing import write_batch
-from support.cases import cases
 from support.sinks import Refused, batch_of, sink_of
 from support.webhook import Answer, Posted, Webhook, webhook
 
@@ -125,19 +124,3 @@ def test_a_service_that_is_not_there_is_told(spark: SparkSession, service: Webho
     away = replace(sink, url="http://127.0.0.1:9/", retry=RetryPolicy(attempts=2, first_pause_s=0.001))
     with pytest.raises(SinkError, match=r"HTTP POST http://127\.0\.0\.1:9: .*tried 2 times"):
         write_batch(away, spark.range(1), batch_of(0))
-
-
-@cases(
-    ("more", "told"),
-    [
-        ('url = "ftp://h"', "expected a template that begins with http"),
-        ('url = "http://h", method = head', "expected POST"),
-        ('url = "http://h/${id}", batch_rows = 5', "batch_rows: must be 1: url or headers"),
-        ('url = "http://h/", method = get, batch_rows = 5', "batch_rows: must be 1: GET has no body"),
-        ('url = "http://h", concurrency = 0', "from 1 to 64"),
-        ('ulr = "http://h"', "did you mean url"),
-    ],
-)
-def test_mistakes_are_told(more: str, told: str) -> None:
-    with pytest.raises(RuleFileError, match=re.escape(told)):
-        sink_of(f"{{ type = http, {more} }}")

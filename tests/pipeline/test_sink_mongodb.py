@@ -1,7 +1,6 @@
 """The sink `mongodb` and a server of its protocol: which documents there are afterwards."""
 
 import json
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -10,9 +9,8 @@ import pytest
 from bson.codec_options import CodecOptions
 from pymongo import MongoClient
 
-from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.probing import target_fault
-from support.cases import cases
 from support.mongodb import REPLICA_SET, MongoServer, mongodb
 from support.sinks import Refused, batch_of, sink_of, write_rows
 
@@ -110,16 +108,3 @@ def test_a_server_that_is_away_or_refuses_us_costs_no_row(server: MongoServer) -
     server.server.start()
     write_rows(sink, batch_of(0), {"n": 1})
     assert len(documents(server, "patient")) == 1
-
-
-@cases(
-    ("more", "told"),
-    [
-        ("mongo_type = rs, servers = h, database = d", "replica_set_name: is missing"),
-        ('servers = "a,b", database = d', "has several servers"),
-        ('servers = h, database = d, collection = "${x"', "without its }"),
-    ],
-)
-def test_mistakes_are_told(more: str, told: str) -> None:
-    with pytest.raises(RuleFileError, match=re.escape(told)):
-        sink_of(f"{{ type = mongodb, {more} }}")

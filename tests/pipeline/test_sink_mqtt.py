@@ -1,7 +1,6 @@
 """The sink `mqtt`, mosquitto and Heliograph itself: what a subscriber hears of rows."""
 
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,9 +10,8 @@ import pytest
 from paho.mqtt.client import MQTTMessage
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.spark.writing import write_batch
-from support.cases import cases
 from support.certificates import Authority
 from support.mosquitto import free_port
 from support.mosquitto import mosquitto as running_mosquitto
@@ -122,18 +120,3 @@ def test_heliograph_itself_takes_rows(spark: SparkSession, tmp_path: Path) -> No
         assert all(message.retain for message in messages)
     finally:
         node.stop()
-
-
-@cases(
-    ("more", "told"),
-    [
-        ("", "sink.topic: is missing"),
-        ('topic = t, properties { "Contnt-Type" = a }', "'Contnt-Type' is no property: give one of Content-Type"),
-        ("topic = t, qos = 3", "from 0 to 2"),
-        ("topic = t, server = h", 'sink.server: found "h", expected host:port'),
-        ("topic = t, ssl { verify = maybe }", "expected verify_peer or verify_none"),
-    ],
-)
-def test_mistakes_are_told(more: str, told: str) -> None:
-    with pytest.raises(RuleFileError, match=re.escape(told)):
-        sink_of(f"{{ type = mqtt, {more} }}")

@@ -13,7 +13,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import DiscardPolicy, StreamConfig
 
-from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.runner.connections import KeptConnection
 from heliograph.pipeline.runner.local_rows import LocalRows
 from heliograph.pipeline.sinks.interface import MicroBatch, RowSink, Written
@@ -21,7 +21,7 @@ from heliograph.pipeline.sinks.probing import target_fault
 from support.cases import cases
 from support.certificates import Authority
 from support.nats import Nats, nats_server
-from support.sinks import Refused, batch_of, sink_of
+from support.sinks import Refused, Retries, batch_of, sink_of
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -115,7 +115,7 @@ def test_without_jetstream_a_subscriber_hears_it_and_what_is_denied_is_noticed(s
 
 
 @cases(
-    ("more", "user", "told"),
+    ("more", "user", "reason"),
     [
         ("subject = no.stream", "all", "no stream takes this subject"),
         ("subject = denied.a, jetstream = false", "some", "Permissions Violation"),
@@ -123,46 +123,38 @@ def test_without_jetstream_a_subscriber_hears_it_and_what_is_denied_is_noticed(s
     ],
 )
 def test_what_a_person_has_to_mend_fails_the_batch_and_costs_no_row(
-    server: Nats, more: str, user: str, told: str
+    server: Nats, more: str, user: str, reason: str
 ) -> None:
-    with pytest.raises(SinkError, match=f"(?i){told}") as error:
+    with pytest.raises(SinkError, match=f"(?i){reason}") as error:
         write(server.section(f"{more}, {ONCE}", user), [{"n": 1}], batch_of(0))
     assert not re.search("wrong|s3cret", str(error.value))
 
 
 def test_a_full_stream_and_a_server_that_is_away_are_tried_again(server: Nats) -> None:
-    told: list[str | None] = []
-    first = threading.Event()
-
-    def tell(error: str | None) -> None:
-        told.append(error)
-        first.set()
-
-    kept = KeptConnection()
-    batch = replace(batch_of(0), tell_retry=tell, connections=kept)
+    retries, kept = Retries(), KeptConnection()
+    batch = replace(batch_of(0), tell_retry=retries.tell, connections=kept)
     writing = threading.Thread(
         target=lambda: write(server.section(f"subject = one, {PATIENT}"), [{"n": 1}, {"n": 2}], batch)
     )
     writing.start()
-    assert first.wait(30)
+    retries.wait()
 
     async def purge(client: Client) -> None:
         await client.jetstream().purge_stream("ONE")
 
     server.ask(purge)
     writing.join(60)
-    assert "1 of 2 messages were not taken: maximum messages exceeded" in (told[0] or "")
-    assert told[-1] is None
+    assert "1 of 2 messages were not taken: maximum messages exceeded" in (retries.reasons[0] or "")
+    assert retries.reasons[-1] is None
     assert held(server, "ONE") == 1
-    first.clear()
     server.server.stop()
     writing = threading.Thread(target=lambda: write(server.section(f"subject = obs.c, {PATIENT}"), [{"n": 3}], batch))
     writing.start()
-    assert first.wait(30)
+    retries.wait()
     server.server.start()
     writing.join(60)
     kept.close()
-    assert told[-1] is None
+    assert retries.reasons[-1] is None
 
 
 def test_a_connection_is_tested_and_verified(server: Nats, tmp_path: Path) -> None:
@@ -182,16 +174,3 @@ def test_a_connection_is_tested_and_verified(server: Nats, tmp_path: Path) -> No
             found = target_fault(sink_of(text), "") or ""
             assert part.lower() in found.lower()
             assert not re.search("wrong|hidden|s3cret", found)
-
-
-@cases(
-    ("more", "told"),
-    [
-        ("", "sink.subject: is missing"),
-        ("subject = t, username = u, token = x", "sink.token: stands in the place of username"),
-        ('subject = t, headers { "Nats-Msg-Id" = x }', "sink.headers: 'Nats-Msg-Id' is no name"),
-    ],
-)
-def test_mistakes_are_told(more: str, told: str) -> None:
-    with pytest.raises(RuleFileError, match=re.escape(told)):
-        sink_of(f'{{ type = nats, server = "h:1", {more} }}')

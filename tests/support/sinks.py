@@ -1,6 +1,7 @@
 """Sinks made of text as a pipeline file has it, and micro-batches for them."""
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,27 @@ class Refused:
 
     def take(self, row: Mapping[str, Any], reason: str) -> None:
         self.rows.append((row, reason))
+
+
+class Retries:
+    """What a sink says of its tries; `tell` is the batch's `tell_retry`.
+
+    Attributes:
+        reasons: Why it tries again, and None when that went well.
+    """
+
+    def __init__(self) -> None:
+        self.reasons: list[str | None] = []
+        self._has_one = threading.Event()
+
+    def tell(self, reason: str | None) -> None:
+        self.reasons.append(reason)
+        self._has_one.set()
+
+    def wait(self) -> None:
+        """Wait for the first since the last wait."""
+        assert self._has_one.wait(60)
+        self._has_one.clear()
 
 
 def batch_of(number: int, refused: Refused | None = None, *, query: str = "obs", owner: str = "owner-1") -> MicroBatch:
