@@ -112,7 +112,8 @@ def publish(
             outcome = Outcome(NOT_STORED, False, 0, False, None, 0)
             outcome.pending = PendingOutcome(broker, message, spreader, may_refuse, hooked, rows)
             return outcome
-        return _publish_hooked(broker, message, route, spreader, may_refuse, verdict, hooked, rows)
+        outcome = _publish_hooked(broker, message, route, spreader, may_refuse, verdict, hooked)
+        return _kept_with_rows(broker, outcome, rows)
     if route.durable or message.retain or message.is_traced:
         return _keep_and_dispatch(broker, message, route, spreader, directly)
     receivers = broker.dispatch(route, message, spreader)
@@ -124,33 +125,6 @@ def publish(
 
 
 def _publish_hooked(
-    broker: Broker,
-    message: Message,
-    route: Route,
-    spreader: Spreader | None,
-    may_refuse: bool,
-    verdict: str,
-    accumulator: object,
-    rows: i64,
-) -> Outcome:
-    """Publish what callbacks made of a message, or refuse it.
-
-    Args:
-        rows: `_rows_taken` before they were called: what they stored since is kept of this message.
-    """
-    outcome = _publish_changed(broker, message, route, spreader, may_refuse, verdict, accumulator)
-    sink = broker.sink
-    if outcome.ticket == NOT_STORED and sink is not None and sink.rows_taken != rows:
-        outcome.ticket = sink.row_ticket
-    return outcome
-
-
-def _rows_taken(broker: Broker) -> i64:
-    sink = broker.sink
-    return 0 if sink is None else sink.rows_taken
-
-
-def _publish_changed(
     broker: Broker,
     message: Message,
     route: Route,
@@ -173,6 +147,23 @@ def _publish_changed(
             if code != rc.SUCCESS:
                 return _unkept(broker, hooked, code)
     return _keep_and_dispatch(broker, hooked, route, spreader, False)
+
+
+def _rows_taken(broker: Broker) -> i64:
+    sink = broker.sink
+    return 0 if sink is None else sink.rows_taken
+
+
+def _kept_with_rows(broker: Broker, outcome: Outcome, rows: i64) -> Outcome:
+    """What became of a message, of which the rows that its callbacks stored are kept too.
+
+    Args:
+        rows: `_rows_taken` before they were called.
+    """
+    sink = broker.sink
+    if outcome.ticket == NOT_STORED and sink is not None and sink.rows_taken != rows:
+        outcome.ticket = sink.row_ticket
+    return outcome
 
 
 def _keep_and_dispatch(
@@ -246,9 +237,8 @@ class PendingOutcome(Pending[bool]):
             route = broker.route(message.topic.encode("utf-8"))  # filters may have come and gone
             spreader, may_refuse = self._spreader, self._may_refuse
             verdict, accumulator = answer
-            self.outcome = _publish_hooked(
-                broker, message, route, spreader, may_refuse, verdict, accumulator, self._rows
-            )
+            outcome = _publish_hooked(broker, message, route, spreader, may_refuse, verdict, accumulator)
+            self.outcome = _kept_with_rows(broker, outcome, self._rows)
         except Exception as error:  # noqa: BLE001 - what gave the answer is to know nothing of it
             broker.faults.contain(PUBLISHING, error)
             self.outcome = Outcome(NOT_STORED, False, 0, False, _FAILED, 0)

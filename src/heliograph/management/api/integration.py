@@ -20,9 +20,11 @@ from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Row, Str
+from heliograph.rpc.asks import Ask
 from heliograph.rpc.methods import RpcError
 
 AnyRow = TypeVar("AnyRow", ConnectorRow, ActionRow, SourceRow)
+AnyCountedRow = TypeVar("AnyCountedRow", ActionRow, SourceRow)
 
 PROBE_S: Final = 60.0
 """How long a test of a connection may take."""
@@ -93,6 +95,20 @@ class IntegrationObject(TypedDict):
     sources: NotRequired[list[str]]
 
 
+class IntegrationSummary(TypedDict):
+    """An action or a source, without what its type adds."""
+
+    type: str
+    name: str
+    enable: bool
+    description: NotRequired[str]
+    tags: NotRequired[list[str]]
+    rules: list[str]
+    status: str
+    status_reason: str
+    node_status: list[IntegrationNodeStatus]
+
+
 class ActionMetrics(TypedDict):
     """What is counted of an action, or of a source.
 
@@ -146,7 +162,7 @@ def add_integration_routes(
     """
     many, a_one = asks.area, _A[one]
     by_id = f"/{many}/{{id}}"
-    connects = "Connect now, and restart in the pipeline what failed." if one == "action" else "Connect now."
+    connects = "Connect now, and try again what failed." if one == "action" else "Connect now."
 
     async def shown_rows(nodes: AskedNodes, rows: Sequence[AnyRow]) -> list[dict[str, Any]]:
         return await shown(nodes, many, rows, more)
@@ -230,6 +246,47 @@ def add_integration_routes(
             await nodes.own.ask(asks.probe(GroupSettings(body.id, body.text())), timeout_s=PROBE_S)
 
     return shown_rows
+
+
+def add_counted_routes(
+    area: Area,
+    one: str,
+    asks: IntegrationAsks[AnyCountedRow],
+    reset: Ask[NamedGroup, Any],
+    types: Sequence[str],
+    shown_rows: Callable[[AskedNodes, Sequence[AnyCountedRow]], Awaitable[list[dict[str, Any]]]],
+) -> None:
+    """Add the routes that only actions and sources have: what is counted of them, summaries, and their types.
+
+    Args:
+        one: `action` or `source`.
+        reset: What a node is asked so that it counts from zero.
+        shown_rows: What `add_integration_routes` has returned.
+    """
+    many, by_id = asks.area, f"/{asks.area}/{{id}}/metrics"
+    counters = f"The counters of {_A[one]}."
+
+    @area.get(by_id, name=f"get_{one}_metrics", description=counters, errors=MISSING)
+    async def get_metrics(id: str, nodes: NodesDep) -> ActionMetrics:
+        return metrics_of(await row_of(nodes.own, asks, id), nodes.own.name)
+
+    resets = {"description": f"Reset the counters of {_A[one]}.", "status": 204, "errors": MISSING}
+
+    @area.put(f"{by_id}/reset", name=f"reset_{one}_metrics", **resets)
+    async def reset_metrics(id: str, nodes: NodesDep) -> None:
+        with answering():
+            await nodes.own.ask(reset(id_of(id)))
+
+    summary = {"description": f"A summary of all {many}.", "answers": list[IntegrationSummary]}
+
+    @area.get(f"/{many}_summary", name=f"list_{many}_summary", **summary)
+    async def list_summary(nodes: NodesDep) -> list[dict[str, Any]]:
+        rows = await shown_rows(nodes, await nodes.own.rows(asks.list()))
+        return [{name: row[name] for name in IntegrationSummary.__annotations__ if name in row} for row in rows]
+
+    @area.get(f"/{one}_types", name=f"list_{one}_types", description=f"The types of {many}.")
+    async def list_types() -> list[str]:
+        return list(types)
 
 
 _USERS: Final = {"actions": "active_channels", "sources": "active_channels", "rules": "rules"}  # the keys of EMQX
