@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from heliograph.config.description import describe
+from heliograph.config.description import describe, every_setting
 from heliograph.config.loading import load_config
 from heliograph.config.settings import Config
 
@@ -27,13 +27,12 @@ def test_the_page_holds_the_generated_reference() -> None:
 
 def test_every_default_in_the_reference_can_be_written_in_a_file(tmp_path: Path) -> None:
     lines = []
-    for row in describe().splitlines():
-        if row.startswith("| `"):
-            cells = row.split(" | ")
-            setting = cells[0].removeprefix("| ").strip("`").replace("NAME", "default")
-            # Those of zones are as elsewhere, and a list is empty by default; a connector has no default.
-            if not setting.endswith(".*") and not re.search(r"\.N[.\[]|^(connectors|actions|sources)\.", setting):
-                lines.append(f"{setting} = {cells[1].strip('`')}")
+    for row in every_setting():
+        cells = row.split(" | ")
+        setting = cells[0].removeprefix("| ").strip("`").replace("NAME", "default")
+        # Those of zones are as elsewhere, and a list is empty by default; a connector has no default.
+        if not setting.endswith(".*") and not re.search(r"\.N[.\[]|^(connectors|actions|sources)\.", setting):
+            lines.append(f"{setting} = {cells[1].strip('`')}")
     assert len(lines) > 30
     path = tmp_path / "defaults.conf"
     path.write_text("\n".join(lines))

@@ -7,7 +7,7 @@ from pathlib import Path
 import heliograph
 from heliograph.cli.main import whole_parser
 from heliograph.cli.usage import commands_of
-from heliograph.config.description import describe
+from heliograph.config.description import every_setting
 from heliograph.config.loading import load_config
 from heliograph.node import Node, memory_policy
 
@@ -50,7 +50,7 @@ def test_counters_and_settings_are_there(tmp_path: Path) -> None:
         await node.stop()
         return found
 
-    known = asyncio.run(names()) | set(re.findall(r"^\| `([^`]+)`", describe(), re.MULTILINE))
+    known = asyncio.run(names()) | set(re.findall(r"^\| `([^`]+)`", "\n".join(every_setting()), re.MULTILINE))
     mentioned = set(_NAME.findall(RUNBOOK)) - {"details.code"}
     assert {name for name in mentioned if not {name, name.replace(".default.", ".NAME.")} & known} == set()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from heliograph.config.settings import Config
@@ -23,11 +23,15 @@ from heliograph.settings.kinds import Kind, Unless
 #: The head of a table whose lines `rows` gives.
 HEAD: Final = ("| Setting | Default | Valid | Meaning | Changes |", "| --- | --- | --- | --- | --- |")
 _SWITCH: Final = "none | true or false | Whether it is used; without this, it is where any of its settings is given."
+_TYPES_MIN: Final = 3  # of a root whose entries have types: what all of them have is said once
 _HEAD_OF_GROUPS: Final = ("| Setting | Default | Valid | Meaning |", "| --- | --- | --- | --- |")
 
 
 def describe() -> str:
-    """Every setting as Markdown: a table per root with path, default, what is valid, meaning, and how it changes."""
+    """Every setting as Markdown: a table per root with path, default, what is valid, meaning, and how it changes.
+
+    What the entries of all types of a root have is said once.
+    """
     blocks = []
     for name, root in settings_of(Config).items():
         assert root.how is not None, f"how {name} changes is not declared"
@@ -35,12 +39,40 @@ def describe() -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def every_setting() -> Iterator[str]:
+    """A line for each setting, also for one that the entries of all types have."""
+    for name, root in settings_of(Config).items():
+        assert root.how is not None
+        yield from _overlaid(root.kind, name) if isinstance(root.kind, Overlays) else rows(root.kind, name, root.how)
+
+
 def _rows(kind: AnyKind, path: str, how: How) -> Iterator[str]:
-    if not isinstance(kind, Overlays):
+    if isinstance(kind, Overlays):
+        yield from _overlaid(kind, path)
+    elif isinstance(kind, Section) and (common := _common(kind)):
+        yield from _settings(common.values(), f"{path}.TYPE.NAME", how)
+        for name, setting in settings_of(kind.model).items():
+            if isinstance(setting.kind, Named):
+                own = [one for one in settings_of(setting.kind.model).values() if one != common.get(one.name)]
+                yield from _settings(own, f"{path}.{name}.NAME", setting.how or how)
+            else:
+                yield from _settings([setting], path, how)
+    else:
         yield from rows(kind, path, how)
-        return
+
+
+def _overlaid(kind: Overlays, path: str) -> Iterator[str]:
     for name, setting in settings_of(kind.model).items():
         yield f"| `{path}.NAME.{name}.*` | as in `{name}` | as in `{name}` | {setting.description} | as in `{name}` |"
+
+
+def _common(root: Section) -> dict[str, Setting]:
+    """The settings that the entries of all types of a root have; none for a root that has no types."""
+    named = [one.kind for one in settings_of(root.model).values() if isinstance(one.kind, Named)]
+    if len(named) < _TYPES_MIN:
+        return {}
+    first, *others = (settings_of(kind.model) for kind in named)
+    return {name: one for name, one in first.items() if all(other.get(name) == one for other in others)}
 
 
 def table(*models: type[Any]) -> str:
@@ -64,7 +96,11 @@ def rows(kind: AnyKind, path: str, how: How) -> Iterator[str]:
         return
     if isinstance(kind, Section) and kind.has_switch:
         yield f"| `{path}.enable` | {_SWITCH} | {how} |"
-    for setting in settings_of(kind.model).values():
+    yield from _settings(settings_of(kind.model).values(), path, how)
+
+
+def _settings(settings: Iterable[Setting], path: str, how: How) -> Iterator[str]:
+    for setting in settings:
         place = f"{path}.{setting.name}"
         if isinstance(setting.kind, Section | Named | ListOfSections) or _is_described_here(setting.kind):
             yield from rows(setting.kind, place, setting.how or how)

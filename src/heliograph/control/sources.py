@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from heliograph.broker.durable_sink import NOT_STORED
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.publishing import publish
@@ -127,15 +128,15 @@ class _Mapped:
 class _Kept:
     """What has to be durable before a batch is answered."""
 
-    def __init__(self, context: ChannelContext, engine: RuleEngine) -> None:
+    def __init__(self, context: ChannelContext) -> None:
         self.commits: list[Committed] = []
         self._context = context
-        self._engine = engine
 
     def took(self, ticket: int = 0) -> None:
         """Wait for all that this turn has kept: messages, rows of rules, and what other databases have."""
         broker = self._context.broker
-        newest = max(ticket, int(broker.newest_ticket), int(broker.pending_ticket()), self._engine.newest_ticket)
+        rows = NOT_STORED if broker.sink is None else int(broker.sink.row_ticket)
+        newest = max(ticket, int(broker.newest_ticket), int(broker.pending_ticket()), rows)
         is_known = bool(self.commits) and self.commits[-1].ticket >= newest
         if not is_known and self._context.commits.is_pending(newest):
             waiter = Committed(self._context, True, newest)
@@ -202,7 +203,7 @@ class SourceAnswers:
         self, args: proto.SourceBatch, settings: MessageSourceConfig
     ) -> tuple[int, list[proto.RefusedMessage], str]:
         refused: list[proto.RefusedMessage] = []
-        kept = _Kept(self._context, self._engine)
+        kept = _Kept(self._context)
         taken, hold = 0, ""
         self._context.begin_turn()
         end = self._broker.work + _WORK_AT_ONCE

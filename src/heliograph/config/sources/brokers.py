@@ -42,6 +42,13 @@ class MqttSourceParameters:
         "How long the broker keeps messages while the source is away; with MQTT 3 it decides that itself.",
     )
 
+    def __post_init__(self) -> None:
+        if self.no_local and self.topic.startswith("$share/"):
+            text = (
+                "found true, and MQTT forbids it for a shared subscription: take $share/ from the topic, or set false"
+            )
+            raise RefusedError(text, "no_local")
+
 
 @dataclass(frozen=True, kw_only=True)
 class MqttSource(ConnectedSource):

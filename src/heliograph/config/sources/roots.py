@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from heliograph.config.sources.interface import MessageSourceConfig
     from heliograph.config.sources.queues import KafkaConsumer
 
-_QUEUES: Final = "heliograph.config.sources.queues:"
 _BROKERS: Final = "heliograph.config.sources.brokers:"
+_HTTP: Final = "heliograph.config.sources.http:"
+_QUEUES: Final = "heliograph.config.sources.queues:"
 
 Fault: TypeAlias = tuple[tuple[str, ...], str]
 
@@ -29,7 +30,7 @@ class MessageSources:
         _QUEUES + "KafkaConsumer", "Topics of Kafka, read as a consumer group."
     )
     http_in: Mapping[str, HttpIn] = named_sections_of(
-        "heliograph.config.sources.http:HttpIn", "Webhooks of others, which they send to the port of the HTTP API."
+        _HTTP + "HttpIn", "Webhooks of others, which they send to the port of the HTTP API."
     )
 
 
@@ -62,21 +63,8 @@ def running_sources(
 
 
 def source_faults(connectors: ConnectorSettings, sources: MessageSources) -> Iterator[Fault]:
-    for name, webhook in sources.http_in.items():
-        from heliograph.config.sources.http import TOKEN_LENGTH_MIN  # most configurations have none
-
-        token = webhook.parameters.token
-        if token.file is None and len(token.text) < TOKEN_LENGTH_MIN:
-            text = f"found a token of {len(token.text)} characters; {TOKEN_LENGTH_MIN} at least keep strangers out"
-            yield ("sources", "http_in", name, "parameters", "token"), text
     for kind, name, source in all_sources(sources):
         if source.connector_name and source.connector_name not in (named := getattr(connectors, kind)):
             there_are = ", ".join(named) or "none"
             text = f'found "{source.connector_name}", but there is no such connector of type {kind}; there are: '
             yield ("sources", kind, name, "connector"), text + there_are
-    for name, one in sources.mqtt.items():
-        if one.parameters.no_local and one.parameters.topic.startswith("$share/"):
-            text = (
-                "found true, and MQTT forbids it for a shared subscription: take $share/ from the topic, or set false"
-            )
-            yield ("sources", "mqtt", name, "parameters", "no_local"), text

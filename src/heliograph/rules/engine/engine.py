@@ -56,7 +56,6 @@ class RuleEngine:
 
     Attributes:
         on_stored_topics: Called with the topics of rows that were stored, behind their commit.
-        newest_ticket: The commit after which all rows are durable; 0 before the first.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class RuleEngine:
         self._clock = clock
         self._store = store
         self.on_stored_topics: list[Callable[[Set[str]], None]] = []
-        self.newest_ticket = 0
         self._rows = StoredRows()
         self._rules: dict[str, RunningRule] = {}
         self._orders: dict[str, int] = {}  # the place of each rule among those of a topic
@@ -250,7 +248,6 @@ class RuleEngine:
             ticket = self._store(message)
         except Exception as error:
             raise ActionError(f"the row is not stored: {error}") from error
-        self.newest_ticket = ticket
         self._rows.add(ticket, message.clientid, message.topic, counters)
         return ticket
 
