@@ -36,3 +36,28 @@ async def test_what_the_node_holds_of_a_lost_connection_is_not_acknowledged_in_t
     await asked.get()
     assert acknowledged == ["kept", "after"]
     running.cancel()
+
+
+async def test_a_source_does_not_stand_still_after_a_fault() -> None:
+    held: asyncio.Queue[str] = asyncio.Queue()
+    faults = [TypeError("not expected")]
+    topics: list[str] = []
+
+    async def deliver(batch: SourceBatch) -> Delivered:
+        if faults:
+            raise faults.pop()
+        topics.extend(one.topic for one in batch.messages)
+        return Delivered(len(batch.messages), [], "")
+
+    def lost() -> None:
+        raise ConnectionResetError
+
+    inlet = Inlet("mqtt:one", deliver, held.put_nowait)
+    running = asyncio.create_task(inlet.run())
+    await inlet.put(Incoming(SourceMessage("a", qos=1), lost))
+    assert await held.get() == "a batch cannot be brought: TypeError: not expected"
+    assert await held.get() == ""
+    await inlet.put(Incoming(SourceMessage("b", qos=1), lambda: None))
+    await held.get()
+    assert topics == ["a", "b"]
+    running.cancel()

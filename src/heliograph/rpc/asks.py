@@ -1,6 +1,7 @@
 """How something that can be asked of a node is declared: once, for both ends.
 
-A module of `control/proto_v1` declares each ask beside the structs of its arguments and answer::
+A module of `control/proto_v1` declares each ask beside the structs of its arguments and answer; what a room below
+`control` asks, that room declares (`actions/fallback_calls`)::
 
     BANNED_ADD = Ask("banned.add", NewBan, BanMade, STATE, ACTS)
 

@@ -1,6 +1,7 @@
 """What is under way from one source to the node: bounded, in order, and acknowledged after the node's commit."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from heliograph.processes.backoff import Backoff
 from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.frames import ARGS_BYTES_MAX
 from heliograph.rpc.methods import RpcError
+
+_log = logging.getLogger("heliograph.sources")
 
 MESSAGE_BYTES_MAX: Final = ARGS_BYTES_MAX - 8192
 """Of a message that the node can be brought: topic, payload and properties."""
@@ -108,13 +111,22 @@ class Inlet:
                 problem = f"the node does not take its messages: {error}"
             except UnreachableError as error:
                 problem = f"the node cannot be asked: {error}"
+            except Exception as error:  # noqa: BLE001 - whatever it is, its source is not to stand still unseen
+                _log.exception("%s: a batch", self._source_id)
+                problem = f"a batch cannot be brought: {type(error).__name__}: {error}"
             for one in batch[:done]:
-                one.done()
+                self._acknowledge(one)
             await self._settle(batch[:done], batch[done:])
             self._hold(problem)
             failures = failures + 1 if problem else 0
             if problem:
                 await asyncio.sleep(_AGAIN.pause_s(failures))  # the node takes nothing now
+
+    def _acknowledge(self, one: Incoming) -> None:
+        try:
+            one.done()
+        except Exception:  # noqa: BLE001 - the connection may be gone; then its origin sends the message again
+            _log.exception("%s: an acknowledgement", self._source_id)
 
     async def _next_batch(self) -> list[Incoming]:
         batch: list[Incoming] = []
