@@ -148,7 +148,7 @@ class ActionsWorld:
         lines = [
             'dashboard.listeners.http.bind = "127.0.0.1:0"',
             f"actions.engine = {self._engine}",
-            'durable_storage.messages.topics = ["kills/#"]',
+            'durable_storage.messages.topics = ["only/rows"]',  # so that acknowledgements wait for rows alone
         ]
         if self._changes:
             lines.append(_SPARK)
