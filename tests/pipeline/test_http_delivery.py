@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.actions.loops import marked
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.runner.local_rows import LocalRows
 from heliograph.pipeline.sinks.http import HttpSink
@@ -94,6 +95,18 @@ def test_a_header_of_the_settings_stands_once_in_the_place_of_a_usual_one() -> N
     for line in ("content-type: text/plain", "host: h", "x-row: ü", "authorization: basic dtpwihc="):
         assert [one for one in lines if one.startswith(line.partition(":")[0])] == [line]
     assert "content-length: 11" in lines
+
+
+def test_requests_name_the_nodes_where_a_row_has_been() -> None:
+    row = {"pub_props": {"User-Property": {"heliograph-via": "far,far2"}}}
+    section = {"type": "http", "headers": {"x": "y"}}
+    with webhook() as web:
+        for count in (1, 2):
+            made = marked({**section, "url": web.url, "batch_rows": count}, "here")
+            sink = sink_of(json.dumps(made))
+            assert isinstance(sink, HttpSink)
+            write(sink, [json.dumps(row).encode(), b"{}"])
+    assert [one.headers["heliograph-via"] for one in web.requests] == ["here,far,far2", "here", "here"]
 
 
 def test_what_no_request_can_be_made_of_is_refused_alone() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from heliograph.actions.figures import query_name
+from heliograph.actions.loops import marked
 from heliograph.actions.sinks import ROW, columns_of, sink_of, takes_whole_row_as_text
 from heliograph.config.actions.fallback_ways import actions_with_rows
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
@@ -40,13 +41,18 @@ class ActionsFile:
     actions: tuple[str, ...]
 
 
-def actions_file(config: Config) -> ActionsFile:
-    """The file for a configuration: of the actions that Spark runs."""
+def actions_file(config: Config, site: str = "") -> ActionsFile:
+    """The file for a configuration: of the actions that Spark runs.
+
+    Args:
+        site: What tells the node from others, in what it sends.
+    """
     rules: dict[str, Any] = {}
     actions = []
     for action_id, connector, action in wanted_actions(config, SPARK):
         actions.append(action_id)
         rules[query_name(action_id)] = section = rule_section(action_id, connector, action)
+        section["sink"] = marked(section["sink"], site)
         if action.fallback_actions:
             section["fallbacks"] = fallbacks_section(action_id, config)
     return ActionsFile(file_text(rules, config.outbound), tuple(actions))

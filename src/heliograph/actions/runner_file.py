@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from heliograph.actions.figures import query_name
+from heliograph.actions.loops import marked
 from heliograph.actions.pipeline_file import STORED_BELOW, fallbacks_section, wanted_actions
 from heliograph.actions.sinks import sink_of, takes_whole_row_as_text
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
@@ -13,21 +14,24 @@ from heliograph.config.settings import Config
 _BATCH_BYTES: Final = 2 << 20
 
 
-def runner_actions(config: Config) -> dict[str, Any]:
+def runner_actions(config: Config, site: str = "") -> dict[str, Any]:
     """The actions of the runner by their queries, as `heliograph.pipeline.runner.settings` reads them.
 
     They may hold secrets.
+
+    Args:
+        site: What tells the node from others, in what it sends.
 
     Raises:
         SecretError: The file of a secret cannot be read.
     """
     return {
-        query_name(action_id): _section(config, action_id, connector, action)
+        query_name(action_id): _section(config, action_id, connector, action, site)
         for action_id, connector, action in wanted_actions(config, LOCAL)
     }
 
 
-def runner_action(config: Config, action_id: str) -> dict[str, Any]:
+def runner_action(config: Config, action_id: str, site: str) -> dict[str, Any]:
     """The same of one action that is configured, whether or not a rule names it.
 
     Raises:
@@ -35,13 +39,16 @@ def runner_action(config: Config, action_id: str) -> dict[str, Any]:
     """
     kind, _, name = action_id.partition(":")
     action: ActionConfig = getattr(config.actions, kind)[name]
-    return {query_name(action_id): _section(config, action_id, connector_of(config.connectors, kind, action), action)}
+    connector = connector_of(config.connectors, kind, action)
+    return {query_name(action_id): _section(config, action_id, connector, action, site)}
 
 
-def _section(config: Config, action_id: str, connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:
+def _section(
+    config: Config, action_id: str, connector: ConnectorConfig, action: ActionConfig, site: str
+) -> dict[str, Any]:
     return {
         "topic": f"{STORED_BELOW}{action_id}/+",
-        "sink": sink_of(connector, action),
+        "sink": marked(sink_of(connector, action), site),
         "has_text_rows": takes_whole_row_as_text(action),
         "batch_rows": action.resource_opts.batch_size,
         "batch_bytes": _BATCH_BYTES,

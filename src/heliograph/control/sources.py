@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from heliograph.actions.loops import VIA, has_gone_round, nodes_in
 from heliograph.broker.durable_sink import NOT_STORED
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message, make_message
@@ -34,9 +35,6 @@ _WORK_AT_ONCE: Final = 256  # deliveries, after which others have a turn
 _OF_HTTP: Final = "http_in:"
 _OF_KAFKA: Final = "kafka_consumer:"
 _SAME: Final = "${payload}"
-
-VIA: Final = "heliograph-via"
-"""The user property that names the nodes by whose sources a message came."""
 
 LOOP: Final = "loop"
 TOPIC_INVALID: Final = "topic_invalid"
@@ -79,8 +77,11 @@ class AskedSources(Protocol):
     async def test(self, kind: str, source: MessageSourceConfig) -> str:
         """Why nothing can come by a source of a type with these settings; empty where something can."""
 
-    def admits(self, source_id: str, token: str) -> tuple[int, int] | None:
-        """Bytes of a body and the QoS for a caller with the token of a source; None for other callers."""
+    def admits(self, source_id: str, token: str) -> proto.SourceAdmitted | None:
+        """What a caller with the token of a source may send; None for other callers."""
+
+    def is_signed(self, source_id: str, signature: str, body: bytes) -> bool:
+        """Whether a body has the signature that a source asks for, if it asks for one."""
 
     def running(self, source_id: str) -> MessageSourceConfig | None:
         """The settings of one that takes messages."""
@@ -183,14 +184,16 @@ class SourceAnswers:
         """Whether a caller may send; no answer says whether there is such a source."""
         admitted = self._sources.admits(args.source, args.token)
         if admitted is None:
-            raise RpcError("source_not_admitted", "there is no such place, or the token is another one")
-        return proto.SourceAdmitted(*admitted)
+            raise _not_admitted()
+        return admitted
 
     async def deliver(self, args: proto.SourceBatch, call: Call) -> proto.Delivered:
         """Take messages in their order, until one has to be brought again later."""
         settings = self._sources.running(args.source)
         if settings is None:
             raise RpcError("not_found", f"there is no source {args.source[:100]!r} that takes messages")
+        if not all(self._sources.is_signed(args.source, one.signature, one.payload) for one in args.messages):
+            raise _not_admitted()
         taken, refused, hold = await self._take(args, settings)
         dropped: dict[str, int] = {}
         for one in refused:
@@ -232,7 +235,7 @@ class SourceAnswers:
             reason, _, text = one.fault.partition(": ")
             raise _DroppedError(reason, text or reason)
         properties = _properties_of(one)
-        self._mark(args.source, properties)
+        self._mark(one, properties)
         event = source_event(args.source)
         rules = self._engine.rules_of_source(event.topics)
         if rules and self._broker.is_refusing:
@@ -255,14 +258,16 @@ class SourceAnswers:
             raise dropped
         return ""
 
-    def _mark(self, source_id: str, properties: Properties) -> None:
+    def _mark(self, one: proto.SourceMessage, properties: Properties) -> None:
         """Mark a message as one that came in here, so that it goes round once at the most."""
-        if source_id.startswith(_OF_HTTP):
-            return
-        mark = (VIA, self._sources.site)
-        if mark in properties.user:
-            raise _DroppedError(LOOP, "it has come in here before, and went round")
-        properties.user.append(mark)
+        site = self._sources.site
+        # One property for all nodes: rules see the last one of a name.
+        came = [text for name, text in properties.user if name == VIA]
+        nodes = nodes_in([*came, one.headers.get(VIA, "")])
+        if has_gone_round(nodes, site):
+            raise _DroppedError(LOOP, "it has been at this node before, and went round")
+        others = [(name, text) for name, text in properties.user if name != VIA]
+        properties.user = [*others, (VIA, ",".join([*nodes, site]))]
 
     def _values(
         self, args: proto.SourceBatch, event: str, one: proto.SourceMessage, properties: Properties
@@ -351,6 +356,11 @@ class SourceAnswers:
             return make_message(now, self._ids.next_low(), topic, payload, qos, retain, wire, source_id, None)
         except (ProtocolError, ValueError) as error:
             raise _DroppedError(MALFORMED, str(error)) from None
+
+
+def _not_admitted() -> RpcError:
+    """One text for all that may be wrong, so that nothing can be found out by it."""
+    return RpcError("source_not_admitted", "there is no such place, or the token or the signature is another one")
 
 
 def _value_of(value: Any) -> Value:

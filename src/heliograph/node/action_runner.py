@@ -16,6 +16,7 @@ from typing import Any, Final
 from heliograph.config.actions.roots import all_actions
 from heliograph.config.settings import Config
 from heliograph.node.data_dir import DataDirectory
+from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.memory_limit import resident
@@ -56,7 +57,7 @@ class ActionRunnerPart(Part):
 
     name = "action_runner"
     metrics = METRICS
-    needs = ("kernel", "reader", "listeners", "rules")
+    needs = ("kernel", "databases", "reader", "listeners", "rules")
     roots = ("actions", "connectors", "rule_engine", "pipeline", "durable_storage.flight", "outbound")
 
     def __init__(
@@ -64,6 +65,7 @@ class ActionRunnerPart(Part):
         config: Config,
         directory: DataDirectory,
         kernel: KernelPart,
+        databases: Databases,
         reader: ReaderPart,
         listeners: ListenersPart,
         rules: RulesPart,
@@ -71,6 +73,7 @@ class ActionRunnerPart(Part):
         self._config = config
         self._directory = directory
         self._kernel = kernel
+        self._databases = databases
         self._reader = reader
         self._listeners = listeners
         self._rules = rules
@@ -87,7 +90,7 @@ class ActionRunnerPart(Part):
         directory = self._directory.path / DIRECTORY / _RUNNER
         self._run = SideRun(_PROGRAM, directory, lambda: self._kernel.alarms)
         self._rules.engine.on_stored_topics.append(self._on_stored)
-        self._use(self._config, _actions_of(self._config))
+        self._use(self._config, self._actions_of(self._config))
 
     async def stop(self) -> None:
         if self._run is not None:
@@ -95,7 +98,7 @@ class ActionRunnerPart(Part):
 
     async def check(self, new: Config) -> Change | None:
         """`PipelineRefusedError` if an action cannot run, or a secret of it cannot be read."""
-        actions = _actions_of(new)
+        actions = self._actions_of(new)
         if actions and find_spec("pyarrow") is None:
             raise PipelineRefusedError(
                 "actions without Spark need pyarrow: pip install 'heliograph[actions]', with [actions,sinks] for Kafka"
@@ -142,7 +145,8 @@ class ActionRunnerPart(Part):
         """
         from heliograph.actions.runner_file import runner_action
 
-        with self._command(self._config, runner_action(self._config, action_id), "--replay") as command:
+        action = runner_action(self._config, action_id, self._databases.short_site)
+        with self._command(self._config, action, "--replay") as command:
             yield command
 
     @contextlib.contextmanager
@@ -180,13 +184,12 @@ class ActionRunnerPart(Part):
         if queries:
             process.tell("stored", *queries)
 
+    def _actions_of(self, config: Config) -> dict[str, Any]:
+        if next(all_actions(config.actions), None) is None:
+            return {}
+        from heliograph.actions.runner_file import runner_actions
 
-def _actions_of(config: Config) -> dict[str, Any]:
-    if next(all_actions(config.actions), None) is None:
-        return {}
-    from heliograph.actions.runner_file import runner_actions
-
-    try:
-        return runner_actions(config)
-    except SecretError as error:
-        raise PipelineRefusedError(str(error)) from error
+        try:
+            return runner_actions(config, self._databases.short_site)
+        except SecretError as error:
+            raise PipelineRefusedError(str(error)) from error

@@ -5,6 +5,7 @@ everything else. The databases of sessions, shared groups and retained messages 
 """
 
 import asyncio
+import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -168,6 +169,14 @@ class Databases(Part):
     def site_id(self) -> str:
         """The node's permanent id; `StorageError` if it cannot be read or made."""
         return self._backend.site_id
+
+    @property
+    def short_site(self) -> str:
+        """What tells this node from others in what it sends, which has little room; also without storage."""
+        try:
+            return self.site_id[:8]
+        except StorageError:  # which is reported where the whole id is needed
+            return hashlib.sha256(self._config.node.name.encode()).hexdigest()[:8]
 
     def samples(self) -> list[Sample]:
         found = [sample for one in self._all for sample in one.samples()]

@@ -132,7 +132,7 @@ def make_parts(
         reader,
         listeners,
         Ticker(kernel, lambda clock: all_parts().ticks(clock)),
-        *make_pipeline(config, directory, kernel, reader, listeners, rules, outbound.outbound),
+        *make_pipeline(config, directory, kernel, databases, reader, listeners, rules, outbound.outbound),
         SourcesPart(config, directory, kernel, databases, rules),
         ControlPart(config, directory, kernel, all_parts),
         ManagementPart(config, directory, kernel),
@@ -188,14 +188,15 @@ def make_pipeline(
     config: Config,
     directory: DataDirectory,
     kernel: KernelPart,
+    databases: Databases,
     reader: ReaderPart,
     listeners: ListenersPart,
     rules: RulesPart,
     outbound: Outbound,
 ) -> list[Part]:
     """What has the rows of rules leave the broker."""
-    pipeline = PipelinePart(config, directory, kernel, reader, listeners)
-    runner = ActionRunnerPart(config, directory, kernel, reader, listeners, rules)
+    pipeline = PipelinePart(config, directory, kernel, databases, reader, listeners)
+    runner = ActionRunnerPart(config, directory, kernel, databases, reader, listeners, rules)
     return [pipeline, runner, ActionsPart(config, kernel, pipeline, runner, outbound)]
 
 

@@ -22,6 +22,7 @@ from heliograph.config.actions.roots import all_actions
 from heliograph.config.pipeline import PipelineConfig
 from heliograph.config.settings import Config
 from heliograph.node.data_dir import DataDirectory
+from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.metrics.process import PIPELINE
@@ -201,7 +202,7 @@ class PipelinePart(Part):
 
     name = "pipeline"
     metrics = PIPELINE
-    needs = ("kernel", "reader", "listeners")
+    needs = ("kernel", "databases", "reader", "listeners")
     roots = ("pipeline", "actions", "connectors", "rule_engine", "outbound")
 
     def __init__(
@@ -209,12 +210,14 @@ class PipelinePart(Part):
         config: Config,
         directory: DataDirectory,
         kernel: KernelPart,
+        databases: Databases,
         reader: ReaderPart,
         listeners: ListenersPart,
     ) -> None:
         self._config = config
         self._directory = directory
         self._kernel = kernel
+        self._databases = databases
         self._reader = reader
         self._listeners = listeners
         self._actions = ""
@@ -223,7 +226,7 @@ class PipelinePart(Part):
 
     async def start(self) -> None:
         """The node does not wait for Spark."""
-        self._actions = _actions_text(self._config)
+        self._actions = self._actions_text(self._config)
         if self._is_wanted(self._config, self._actions):
             self._process = self._make(self._config)
             with contextlib.suppress(OSError):  # the process cannot be started then either, and says so
@@ -236,7 +239,7 @@ class PipelinePart(Part):
             raise PipelineRefusedError(
                 "pipeline.enable = true: pyspark is not installed: pip install 'heliograph[pipeline,sinks]'"
             )
-        actions = _actions_text(new)
+        actions = self._actions_text(new)
         is_wanted = self._is_wanted(new, actions)
         if not is_wanted and self._process is None:
             return Change(lambda: self._use(new, actions)) if actions != self._actions else None
@@ -312,6 +315,18 @@ class PipelinePart(Part):
         if process is not None:
             await process.stop()
 
+    def _actions_text(self, config: Config) -> str:
+        is_bounded = bool(config.pipeline.file) and config.outbound != OutboundConfig()
+        if next(all_actions(config.actions), None) is None and not is_bounded:
+            return ""
+        from heliograph.actions.pipeline_file import actions_file  # what a node without actions need not load
+
+        try:
+            made = actions_file(config, self._databases.short_site)
+        except SecretError as error:
+            raise PipelineRefusedError(str(error)) from error
+        return made.text if made.actions or is_bounded else ""
+
     def health(self) -> str:
         return "its process does not run" if self._process is not None and self._process.pid is None else ""
 
@@ -345,19 +360,6 @@ def _reachable(address: str) -> str:
     """An address of this machine for one that stands for all of its interfaces."""
     host, _, port = address.rpartition(":")
     return f"{_ANY.get(host, host)}:{port}"
-
-
-def _actions_text(config: Config) -> str:
-    is_bounded = bool(config.pipeline.file) and config.outbound != OutboundConfig()
-    if next(all_actions(config.actions), None) is None and not is_bounded:
-        return ""
-    from heliograph.actions.pipeline_file import actions_file  # what a node without actions need not load
-
-    try:
-        made = actions_file(config)
-    except SecretError as error:
-        raise PipelineRefusedError(str(error)) from error
-    return made.text if made.actions or is_bounded else ""
 
 
 def file_arguments(files: Sequence[str]) -> list[str]:

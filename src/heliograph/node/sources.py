@@ -6,8 +6,6 @@ becomes of their messages is decided in `control.sources`.
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
 import json
 import logging
 import tempfile
@@ -20,8 +18,10 @@ from typing import Any, ClassVar, Final
 from heliograph.config.settings import Config
 from heliograph.config.sources.interface import MessageSourceConfig
 from heliograph.config.sources.roots import all_sources, running_sources, source_connector
+from heliograph.control.proto_v1.sources import SourceAdmitted
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
+from heliograph.node.http_in_callers import HttpInCallers
 from heliograph.node.kernel import KernelPart
 from heliograph.node.rules import RulesPart
 from heliograph.node.side_program import SETTINGS_FILE, SideProgram, SideRun
@@ -35,7 +35,6 @@ from heliograph.processes.programs import PROGRAMS
 from heliograph.rpc.socket_path import CONTROL_SOCKET
 from heliograph.rules.events import source_event
 from heliograph.settings.secrets import SecretError
-from heliograph.storage.errors import StorageError
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +62,6 @@ _PROGRAM: Final = SideProgram(
     environment={"MALLOC_ARENA_MAX": "2"},
 )
 _LINES_PER_MINUTE: Final = 20
-_NO_TOKEN: Final = bytes(32)
 _AGAIN_S: Final = 5.0  # for a try that a person asked for
 
 
@@ -120,15 +118,15 @@ class SourcesPart(Part):
         self._look_at_us = 0
         self._reported: asyncio.Event | None = None
         self._site = ""
-        self._tokens: Mapping[str, bytes] = {}
+        self._callers = HttpInCallers({}, self._warn_of_secret)
 
     async def start(self) -> None:
         path = self._directory.path / _DIRECTORY
         self._run = SideRun(_PROGRAM, path, lambda: self._alarms, self._process_ended)
         self._log = BoundedLog(_log, self._kernel.clock.now_us, _LINES_PER_MINUTE)
-        self._site = self._own_site()
+        self._site = self._databases.short_site
         self._reported = asyncio.Event()
-        self._use(self._config, self._document_of(self._config), _tokens_of(self._config))
+        self._use(self._config, self._document_of(self._config), self._callers_of(self._config))
 
     async def stop(self) -> None:
         if self._run is not None:
@@ -136,8 +134,8 @@ class SourcesPart(Part):
 
     async def check(self, new: Config) -> Change:
         """`SourcesRefusedError` if a secret of one cannot be read."""
-        document, tokens = self._document_of(new), _tokens_of(new)
-        return Change(lambda: self._use(new, document, tokens))
+        document, callers = self._document_of(new), self._callers_of(new)
+        return Change(lambda: self._use(new, document, callers))
 
     def tick(self, uptime_us: int) -> None:
         if uptime_us >= self._look_at_us:
@@ -175,14 +173,14 @@ class SourcesPart(Part):
         """The number of the process; None while it does not run."""
         return None if self._run is None else self._run.pid
 
-    def admits(self, source_id: str, token: str) -> tuple[int, int] | None:
-        digest = self._tokens.get(source_id, _NO_TOKEN)
-        # In the same time for a source that is not there.
-        is_right = hmac.compare_digest(_digest(token), digest)
-        if not is_right or source_id not in self._taking or digest is _NO_TOKEN:
+    def admits(self, source_id: str, token: str) -> SourceAdmitted | None:
+        if not self._callers.admits(source_id, token) or source_id not in self._taking:
             return None
         parameters = self._config.sources.http_in[source_id.partition(":")[2]].parameters
-        return parameters.max_body_size, parameters.qos
+        return SourceAdmitted(parameters.max_body_size, parameters.qos, self._callers.header_of(source_id))
+
+    def is_signed(self, source_id: str, signature: str, body: bytes) -> bool:
+        return self._callers.is_signed(source_id, signature, body)
 
     def running(self, source_id: str) -> MessageSourceConfig | None:
         return self._taking.get(source_id)
@@ -289,21 +287,25 @@ class SourcesPart(Part):
     def _alarms(self) -> Alarms:
         return self._kernel.alarms
 
-    def _own_site(self) -> str:
-        try:
-            return self._databases.site_id[:8]
-        except StorageError:  # the databases say so
-            return hashlib.sha256(self._config.node.name.encode()).hexdigest()[:8]
-
     def _document_of(self, config: Config) -> dict[str, Any]:
         try:
             return sources_document(config, str((self._directory.path / CONTROL_SOCKET).absolute()), self._site)
         except SecretError as error:
             raise SourcesRefusedError(f"the sources: {error}") from error
 
-    def _use(self, config: Config, document: Mapping[str, Any], tokens: Mapping[str, bytes]) -> None:
+    def _callers_of(self, config: Config) -> HttpInCallers:
+        parameters = {f"http_in:{name}": one.parameters for name, one in config.sources.http_in.items()}
+        try:
+            return HttpInCallers(parameters, self._warn_of_secret)
+        except SecretError as error:
+            raise SourcesRefusedError(f"the sources: {error}") from error
+
+    def _warn_of_secret(self, text: str) -> None:
+        self._log.warn("%s", text)
+
+    def _use(self, config: Config, document: Mapping[str, Any], callers: HttpInCallers) -> None:
         assert self._run is not None
-        self._tokens = tokens
+        self._callers = callers
         before = self._known
         self._config = config
         self._known = {f"{kind}:{name}": one for kind, name, one in all_sources(config.sources)}
@@ -338,22 +340,3 @@ class SourcesPart(Part):
 
 
 _NONE: Final = _Figures()
-
-
-def _tokens_of(config: Config) -> dict[str, bytes]:
-    """The digests of what callers show, by the sources that they may send to."""
-    try:
-        shown = {name: one.parameters.token.reveal() for name, one in config.sources.http_in.items()}
-    except SecretError as error:
-        raise SourcesRefusedError(f"the sources: {error}") from error
-    for name, token in shown.items():
-        from heliograph.config.sources.http import TOKEN_LENGTH_MIN  # most configurations have none
-
-        if len(token) < TOKEN_LENGTH_MIN:  # of a file, which the configuration's own check does not read
-            text = f"sources.http_in.{name}.parameters.token: its file has a token of {len(token)} characters"
-            raise SourcesRefusedError(f"{text}; {TOKEN_LENGTH_MIN} at least keep strangers out")
-    return {f"http_in:{name}": _digest(token) for name, token in shown.items()}
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -22,6 +22,7 @@ class SourceMessage(Args, frozen=True):
         headers: Of a request of HTTP, without secrets.
         query: The same of what stood behind its path.
         columns: What else its type has for rules, by the names of the columns.
+        signature: Of a request, what it shows as the signature of its body.
     """
 
     topic: str
@@ -35,6 +36,7 @@ class SourceMessage(Args, frozen=True):
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     query: dict[str, str] = msgspec.field(default_factory=dict)
     columns: dict[str, Any] = msgspec.field(default_factory=dict)
+    signature: str = ""
 
 
 class SourceBatch(NarrowingArgs, frozen=True):
@@ -85,10 +87,15 @@ class SourceCaller(Args, frozen=True):
 
 
 class SourceAdmitted(msgspec.Struct, frozen=True):
-    """What an admitted caller may send: so many bytes, as a message of this QoS."""
+    """What an admitted caller may send: so many bytes, as a message of this QoS.
+
+    Attributes:
+        signed_by: The header with the signature of the body, without which it is not taken; empty for none.
+    """
 
     bytes_max: int
     qos: int
+    signed_by: str = ""
 
 
 class ReportedSource(Args, frozen=True):

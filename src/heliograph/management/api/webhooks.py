@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Final
 from urllib.parse import unquote
 
@@ -15,6 +16,9 @@ from heliograph.control.proto_v1.sources import (
     SourceCaller,
     SourceMessage,
 )
+from heliograph.management.asking.places import Places
+from heliograph.management.people.back_off import KEYS, BackOff
+from heliograph.management.web.addresses import place_of
 from heliograph.management.web.answering import answering
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.paging import json_response
@@ -29,13 +33,23 @@ _SECRET_HEADERS: Final = frozenset({"authorization", "cookie", "proxy-authorizat
 _HEADER_CHARS_MAX: Final = 4096
 _TOO_LARGE: Final = "packet_too_large"
 _WAIT_S: Final = 30.0
+_UNPROVEN_MAX: Final = 20  # bodies whose signature has yet to come: callers that know no token send them too
 _AGAIN: Final = {"retry-after": "2"}
 
 
 def add_webhooks(app: FastAPI) -> None:
     """Serve them."""
+    app.state.webhooks = _Callers()
     for path in (f"{PATH}/{{name}}", f"{PATH}/{{name}}/{{topic:path}}"):
         app.add_api_route(path, receive_webhook, methods=["POST"], include_in_schema=False, response_class=Response)
+
+
+class _Callers:
+    """Who sends webhooks, and how often that failed; owned by the application."""
+
+    def __init__(self) -> None:
+        self.back_off = BackOff(KEYS)
+        self.unproven = Places(_UNPROVEN_MAX)
 
 
 async def receive_webhook(request: Request) -> Response:
@@ -44,17 +58,40 @@ async def receive_webhook(request: Request) -> Response:
         name, topic = (unquote(request.path_params.get(part, ""), errors="strict") for part in ("name", "topic"))
     except UnicodeDecodeError as error:
         raise ApiError(400, "BAD_REQUEST", "the path is not valid UTF-8") from error
-    source, node = f"http_in:{name}", request.app.state.nodes.own()
+    callers: _Callers = request.app.state.webhooks
+    address = _host(request)
+    if not callers.back_off.may_try(address, name):
+        text = "too many requests from there had another token or signature, and the next ones wait"
+        raise ApiError(429, "TOO_MANY_REQUESTS", text, headers={"retry-after": "10"})
     try:
-        admitted = await node.ask(SOURCES_ADMIT(SourceCaller(source, _token_of(request))), timeout_s=_WAIT_S)
+        done = await _delivered(request, f"http_in:{name}", topic, callers.unproven)
     except RpcError as error:
         if error.code != "source_not_admitted":
             raise
+        callers.back_off.failed(address, name)
         raise ApiError(401, "BAD_TOKEN", error.message, headers={"www-authenticate": "Bearer"}) from None
-    message = _message(request, topic, await _body(request, admitted.bytes_max), admitted.qos)
-    with answering():
-        done = await node.ask(SOURCES_DELIVER(SourceBatch(source, _peer(request), [message])), timeout_s=_WAIT_S)
+    callers.back_off.succeeded(address, name)
     return _answer(done)
+
+
+async def _delivered(request: Request, source: str, topic: str, unproven: Places) -> Delivered:
+    """What became of a request. Raises `RpcError` with `source_not_admitted` if its caller may not send it."""
+    node = request.app.state.nodes.own()
+    admitted = await node.ask(SOURCES_ADMIT(SourceCaller(source, _token_of(request))), timeout_s=_WAIT_S)
+    signature = request.headers.get(admitted.signed_by, "") if admitted.signed_by else ""
+    with ExitStack() as taken:
+        if signature:
+            place = place_of(_host(request))
+            if not unproven.may_take(place):
+                raise ApiError(503, "SERVICE_UNAVAILABLE", "too many bodies are on their way", headers=_AGAIN)
+            taken.enter_context(unproven.taken(place))
+        # Nothing is read of a caller who shows no signature: the node refuses it by that.
+        body = b"" if admitted.signed_by and not signature else await _body(request, admitted.bytes_max)
+        message = _message(request, topic, body, admitted.qos, signature)
+        asked = SOURCES_DELIVER(SourceBatch(source, _peer(request), [message]))
+        with answering():
+            done: Delivered = await node.ask(asked, timeout_s=_WAIT_S)
+            return done
 
 
 def _token_of(request: Request) -> str:
@@ -75,7 +112,7 @@ async def _body(request: Request, bytes_max: int) -> bytes:
     return body
 
 
-def _message(request: Request, topic: str, body: bytes, qos: int) -> SourceMessage:
+def _message(request: Request, topic: str, body: bytes, qos: int, signature: str) -> SourceMessage:
     properties = Properties()
     content_type = request.headers.get("content-type", "")
     if content_type and content_type.isprintable():
@@ -88,11 +125,16 @@ def _message(request: Request, topic: str, body: bytes, qos: int) -> SourceMessa
         received_at_ms=time.time_ns() // 1_000_000,
         headers=_shown(request.headers, _SECRET_HEADERS),
         query=_shown(request.query_params, frozenset({_TOKEN})),
+        signature=signature[:_HEADER_CHARS_MAX],
     )
 
 
 def _shown(values: Mapping[str, str], secret: frozenset[str]) -> dict[str, str]:
     return {name: text[:_HEADER_CHARS_MAX] for name, text in values.items() if name.lower() not in secret}
+
+
+def _host(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 def _peer(request: Request) -> str:

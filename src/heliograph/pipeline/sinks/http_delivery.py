@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from heliograph.actions.loops import VIA, nodes_in
 from heliograph.outbound.http_connection import (
     HttpClientAnswer,
     HttpClientConnection,
@@ -148,7 +149,8 @@ class _Messages:
         pieces = [head, self._same]
         for name, values in rows.headers:
             if name.lower() not in _OWN_HEADERS:
-                pieces.append(header_line(name, values[request.begin]))
+                value = values[request.begin]
+                pieces.append(header_line(name, ",".join(nodes_in([value])) if name == VIA else value))
         if not self._has_key:
             digest = hashlib.sha256(body if rows.bodies is not None else head).hexdigest()[:16]
             pieces.append(f"{IDEMPOTENCY_KEY}: {self._key}-{request.name}-{digest}\r\n".encode())
