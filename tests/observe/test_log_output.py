@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -130,3 +132,22 @@ def test_a_file_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     settings = LogConfig(LogTargetConfig(), LogFileConfig(enable=True, path="file/node.log"))
     with pytest.raises(LogFileError, match=r"log\.file\.path: .*file/node\.log cannot be opened: "):
         open_targets(settings, tmp_path)
+
+
+def test_the_log_of_a_program_beside_the_node_is_put_aside_while_it_runs(tmp_path: Path) -> None:
+    file = tmp_path / "sources.log"
+    program = """
+import logging, sys
+from pathlib import Path
+from heliograph.observe.side_log import log_to_stderr
+log_to_stderr(Path(sys.argv[1]), 1000)
+for number in range(30):
+    logging.info("%d %s", number, "x" * 100)
+print("last", flush=True)
+"""
+    with file.open("ab") as log:
+        subprocess.run([sys.executable, "-c", program, str(file)], stdout=log, stderr=log, check=True)
+    before, now = (tmp_path / "sources.log.1").read_text(), file.read_text()
+    assert (len(before) < 1300, len(now) < 1300, now.endswith("last\n")) == (True, True, True)
+    number = int(before.splitlines()[-1].split()[-2])
+    assert now.splitlines()[0].split()[-2] == str(number + 1)

@@ -89,3 +89,15 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     for path in ("../x", "a/../../x", "a/", ""):
         with pytest.raises(RuleFileError, match=re.escape("a path without ..")):
             sink_of(f'{{ type = disk_log, path = "{path}", {size} }}')
+
+
+def test_a_row_is_one_line_whatever_it_has(tmp_path: Path) -> None:
+    def lines(template: str, *values: object) -> list[str]:
+        number = len(list(tmp_path.iterdir()))
+        write(tmp_path / str(number), f"max_file_size = 1MB, max_file_number = 1, template = {template}", 0, *values)
+        return (tmp_path / str(number) / "disk_log" / "a" / "log.1").read_text().split("\n")
+
+    assert lines('"${payload.v} end"', "a\nb", "c\r\nd") == [r"a\nb end", r"c\r\nd end", ""]
+    assert lines('"{\\"v\\": \\"${payload.v}\\"}"', "a\nb") == [r'{"v": "a\nb"}', ""]
+    assert lines('"${payload.v}"', '{\n  "w": 1.50\r\n}') == ['{   "w": 1.50  }', ""]
+    assert lines('"""{\n  "v": ${payload.v}\n}\n"""', 7) == ['{ "v": 7 }', ""]

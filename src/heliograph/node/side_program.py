@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from heliograph.observe.alarms import Alarms
+from heliograph.observe.side_log import LOG_BYTES_MAX, put_aside
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
 from heliograph.processes.programs import PROGRAMS
@@ -23,7 +24,6 @@ _log = logging.getLogger(__name__)
 
 SETTINGS_FILE: Final = "settings.json"
 _STATUS_FILE: Final = "status.json"  # the program's, if it writes one
-_LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 _STOP_S: Final = 30.0
 _BACKOFF: Final = Backoff(first_s=0.5, longest_s=30.0)
 _FAILURES_BEFORE_ALARM: Final = 3
@@ -94,8 +94,8 @@ class SideProcess(SupervisedProcess):
         self.tell("again")
 
     async def _spawn(self) -> asyncio.subprocess.Process:
-        if self.log_file.exists() and self.log_file.stat().st_size > _LOG_BYTES_MAX:
-            self.log_file.replace(self.log_file.with_suffix(".log.1"))
+        if self.log_file.exists() and self.log_file.stat().st_size > LOG_BYTES_MAX:
+            put_aside(self.log_file)  # of a program that logs little else, or not by `log_to_stderr`
         with self.log_file.open("ab") as log:
             return await PROGRAMS.start(
                 self._program.module,

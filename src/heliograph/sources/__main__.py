@@ -20,6 +20,7 @@ from heliograph.control.proto_v1.sources import (
     SourceBatch,
     SourceStates,
 )
+from heliograph.observe.side_log import log_to_stderr
 from heliograph.outbound import Outbound
 from heliograph.rpc.async_client import IN_FLIGHT_MAX, AsyncRpcClient
 from heliograph.rpc.conversation import UnreachableError
@@ -33,6 +34,7 @@ from heliograph.sources.worker import SourceWorker
 _log = logging.getLogger("heliograph.sources")
 
 CHECK: Final = "--check"
+LOG_FILE: Final = "sources.log"
 _DELIVER_S: Final = 60.0
 _REPORT_S: Final = 10.0
 _AGAIN_S: Final = 0.5
@@ -180,7 +182,7 @@ async def _take_nothing(batch: SourceBatch) -> Delivered:
 
 def main(file: str) -> None:
     """Run the sources of a file."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    log_to_stderr(Path(file).with_name(LOG_FILE))
 
     async def run() -> None:
         await SourcesProcess(Path(file)).run()

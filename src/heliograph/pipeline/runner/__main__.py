@@ -23,6 +23,7 @@ from threading import Event, Thread
 from types import ModuleType
 from typing import Final
 
+from heliograph.observe.side_log import log_to_stderr
 from heliograph.pipeline.errors import PipelineError, sentence_of
 from heliograph.pipeline.files.definition import DeadLetterSettings
 from heliograph.pipeline.runner.backlog import RunnerBacklog
@@ -37,6 +38,7 @@ from heliograph.storage.durable_files import write_whole
 _log = logging.getLogger("heliograph.pipeline.runner")
 
 STATUS_FILE: Final = "status.json"
+LOG_FILE: Final = "runner.log"
 CHECK: Final = "--check"
 REPLAY: Final = "--replay"
 PROBE: Final = "--probe"
@@ -204,7 +206,7 @@ def _failed(text: str) -> int:
 
 
 def main(file: str) -> None:
-    _prepare()
+    _prepare(Path(file))
     runner = Runner(Path(file))
     signal.signal(signal.SIGTERM, lambda number, frame: runner.end())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node ends it
@@ -236,18 +238,18 @@ class _NoPandas(MetaPathFinder):
         return None
 
 
-def _prepare() -> None:
+def _prepare(file: Path) -> None:
     sys.meta_path.insert(0, _NoPandas())
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    log_to_stderr(file.with_name(LOG_FILE))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == CHECK:
         sys.exit(check(sys.argv[2]))
     if sys.argv[1] == REPLAY:
-        _prepare()
+        _prepare(Path(sys.argv[2]))
         sys.exit(replay(sys.argv[2]))
     if sys.argv[1] == PROBE:
-        _prepare()
+        _prepare(Path(sys.argv[2]))
         sys.exit(probe(sys.argv[2]))
     main(sys.argv[1])

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from heliograph.storage.durable_files import force_to_disk, write_durably
 DIRECTORY: Final = "disk_log"
 
 _LINE: Final = "line"
+_ENDS: Final = re.compile(r"\s*[\r\n]\s*")
 _CHUNK_ROWS: Final = 10_000
 _PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EMFILE, errno.ENFILE})
 
@@ -50,7 +52,8 @@ class DiskLogSink(RowSink):
 
     @property
     def derived(self) -> Sequence[Derived]:
-        return (Derived(_LINE, self.template, "template"),)
+        # A template over several lines is one line too, as JSON that people have written so.
+        return (Derived(_LINE, _ENDS.sub(" ", self.template.strip("\r\n")), "template"),)
 
     def write(self, rows: Rows, batch: MicroBatch) -> Written:
         base = batch.output / DIRECTORY / self.path  # an absolute path stays
@@ -77,7 +80,7 @@ class DiskLogSink(RowSink):
             count = size = 0
             with _Files(base, state, self.max_file_size, self.max_file_number) as files:
                 for chunk in rows.chunks(_CHUNK_ROWS):
-                    lines = [line + b"\n" for line in chunk.column(f"{PREFIX}{_LINE}").to_pylist()]
+                    lines = [_one_line(line) + b"\n" for line in chunk.column(f"{PREFIX}{_LINE}").to_pylist()]
                     files.add(lines)
                     count += len(lines)
                     size += sum(map(len, lines))
@@ -183,6 +186,17 @@ class _Files:
         if is_new:
             force_to_disk(file.parent)
         return descriptor
+
+
+def _one_line(text: bytes) -> bytes:
+    """A text without ends of line. In JSON these are blanks; in other texts they are escaped as JSON has it."""
+    if b"\n" not in text and b"\r" not in text:
+        return text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text.replace(b"\r", b"\\r").replace(b"\n", b"\\n")
+    return text.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 def _beside(base: Path, suffix: str) -> Path:
