@@ -86,24 +86,26 @@ class MqttSubscription(MessageSource):
             if not connack.session_present:
                 self._received_qos2.clear()
                 self._kept.forget(one.clientid)
-            async with asyncio.timeout(one.timeout):
-                await self._subscribe(reader, connack.session_present)
-            self.around.is_connected()
             keepalive_s = connack.properties.number(props.SERVER_KEEP_ALIVE, one.keepalive)
             async with asyncio.TaskGroup() as tasks:
                 pinging = tasks.create_task(self._keep_alive(keepalive_s))
+                await self._subscribe(reader, connack.session_present)
+                self.around.is_connected()
                 await self._take(reader)
                 pinging.cancel()
-        except TimeoutError:
-            raise SourceError(f"{self.server} does not answer within {one.timeout:g} s") from None
-        except DeniedError as error:
-            raise SourceError(str(error)) from None
-        except (ProtocolError, UnicodeDecodeError) as error:
-            raise SourceError(f"{self.server} breaks the protocol: {error}") from None
         except ExceptionGroup as group:
-            raise SourceError("; ".join(str(error) or type(error).__name__ for error in group.exceptions)) from None
+            raise SourceError("; ".join(map(self._reason, group.exceptions))) from None
+        except (TimeoutError, DeniedError, ProtocolError, UnicodeDecodeError) as error:
+            raise SourceError(self._reason(error)) from None
         finally:
             await self._close()
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, TimeoutError):
+            return f"{self.server} does not answer within {self._settings.timeout:g} s"
+        if isinstance(error, ProtocolError | UnicodeDecodeError):
+            return f"{self.server} breaks the protocol: {error}"
+        return str(error) or type(error).__name__
 
     async def check(self) -> None:
         await self._visit(subscribes=not self._settings.topic.startswith("$share/"))  # which would take messages
@@ -119,8 +121,8 @@ class MqttSubscription(MessageSource):
         try:
             async with asyncio.timeout(one.timeout):
                 await self._connack(reader)
-                if subscribes:
-                    await self._subscribe(reader, has_session=False)
+            if subscribes:
+                await self._subscribe(reader, has_session=False)
             assert self._conversation is not None
             self._conversation.disconnect(rc.SUCCESS, Properties())
             await self._flush()
@@ -191,9 +193,13 @@ class MqttSubscription(MessageSource):
         conversation = self._conversation
         assert conversation is not None
         await self._flush()
+        loop, left_s = asyncio.get_running_loop(), self._settings.timeout
         while not conversation.answers:
-            await self._receive(reader)
-            await self._put_all()
+            began = loop.time()
+            async with asyncio.timeout(left_s):
+                await self._receive(reader)
+            left_s -= loop.time() - began
+            await self._put_all()  # which may wait for the node: that is no fault of the server
         codes = conversation.answers.popleft().codes
         return codes[0] if codes else rc.SUCCESS  # an UNSUBACK of MQTT 3 has none
 
