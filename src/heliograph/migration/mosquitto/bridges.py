@@ -39,10 +39,19 @@ _DROPPED: Final = {
     "try_private": "whether the other broker knows bridges makes no difference",
 }
 _BOTH: Final = (
-    "what comes in would be sent back: give the two directions topics of their own, as a source and a rule with an "
-    "action (docs/bridges.md)"
+    "source and action have a connection each, so what goes out would come in again: give the two directions topics of "
+    "their own (docs/bridges.md)"
 )
-_PREFIX: Final = "a prefix cannot be taken from a topic here: use a rule with regex_replace (docs/bridges.md)"
+
+
+def _topic_without(prefix: str) -> str:
+    return "${bridged}" if prefix else "${topic}"
+
+
+def _sql(topics: str, prefix: str) -> str:
+    """What reads messages, with the rest of their topics behind a prefix."""
+    rest = f", substr(topic, {len(prefix)}) AS bridged" if prefix else ""
+    return f'SELECT *{rest} FROM "{topics}"'
 
 
 class BridgeImport:
@@ -106,31 +115,43 @@ class BridgeImport:
             raise ValueRefusedError("expected PATTERN, in, out or both, a QoS and two prefixes")
         if direction == "both":
             return ImportOutcome(line.place, REFUSED, shown, reason=_BOTH)
-        if remote if direction == "in" else local:
-            return ImportOutcome(line.place, REFUSED, shown, reason=_PREFIX)
         self._count += 1
         name = f"{self._name}_{self._count}"
         if direction == "in":
-            self._draft.set(
-                f"sources.mqtt.{name}",
-                {
-                    "connector": self._name,
-                    "parameters": {"topic": pattern, "qos": int(qos)},
-                    "local": {"topic": f"{local}${{topic}}"},
-                },
-            )
-            return ImportOutcome(line.place, KEPT, shown, f"sources.mqtt.{name}")
+            return self._topic_in(line, shown, name, (pattern, qos, local, remote))
         action: Tree = {
             "connector": self._name,
-            "parameters": {"topic": f"{remote}${{topic}}", "qos": int(qos), "payload": "${payload}"},
+            "parameters": {"topic": f"{remote}{_topic_without(local)}", "qos": int(qos), "payload": "${payload}"},
         }
         self._draft.set(f"actions.mqtt.{name}", action)
         self._draft.set("actions.engine", "auto")
-        rule: Tree = {"sql": f'SELECT * FROM "{pattern}"', "actions": [f"mqtt:{name}"]}
+        rule: Tree = {"sql": _sql(f"{local}{pattern}", local), "actions": [f"mqtt:{name}"]}
         self._draft.set(f"rule_engine.rules.{name}", rule)
         here = f"actions.mqtt.{name} and rule_engine.rules.{name}"
         reason = "what goes out is stored first, and waits there (pip install 'heliograph[actions]')"
         return ImportOutcome(line.place, CHANGED, shown, here, reason)
+
+    def _topic_in(self, line: Line, shown: str, name: str, words: tuple[str, str, str, str]) -> ImportOutcome:
+        pattern, qos, local, remote = words
+        source: Tree = {"connector": self._name, "parameters": {"topic": f"{remote}{pattern}", "qos": int(qos)}}
+        if not remote:
+            self._draft.set(f"sources.mqtt.{name}", {**source, "local": {"topic": f"{local}${{topic}}"}})
+            return ImportOutcome(line.place, KEPT, shown, f"sources.mqtt.{name}")
+        self._draft.set(f"sources.mqtt.{name}", source)
+        args: Tree = {
+            "topic": f"{local}{_topic_without(remote)}",
+            "payload": "${payload}",
+            "qos": "${qos}",
+            "retain": "${retain}",
+            "user_properties": "${pub_props.'User-Property'}",
+        }
+        rule: Tree = {
+            "sql": _sql(f"$bridges/mqtt:{name}", remote),
+            "actions": [{"function": "republish", "args": args}],
+        }
+        self._draft.set(f"rule_engine.rules.{name}", rule)
+        here = f"sources.mqtt.{name} and rule_engine.rules.{name}"
+        return ImportOutcome(line.place, CHANGED, shown, here, f"the rule takes {remote} from topics")
 
     def _set(self, setting: str, value: str | bool) -> None:
         self._draft.set(f"connectors.mqtt.{self._name}.{setting}", value)
