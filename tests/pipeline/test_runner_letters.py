@@ -8,10 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.datasource.offsets import make_offset
+from heliograph.pipeline.errors import CheckpointInUseError, SinkError
+from heliograph.pipeline.runner.place import ActionPlace
 from heliograph.pipeline.runner.replay import replay_letters
 from heliograph.pipeline.running.identity import new_identity, write_identity
 from heliograph.pipeline.side_outputs.dead_letter_table import Replayed, count_letters, show_letters
+from heliograph.pipeline.side_outputs.replayed_files import ReplayedFile
 from heliograph.pipeline.side_outputs.retention import Retention, keep_within
 from pipeline.runner_settings import web_settings
 from support.webhook import Answer, Posted, webhook
@@ -92,3 +95,49 @@ def test_letters_of_both_engines_are_replayed_once(tmp_path: Path) -> None:
 
 def _but_refused(request: Posted) -> Answer:
     return Answer(422 if request.body == b"refused" else 200)
+
+
+def test_what_a_killed_replay_was_refused_stays_a_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sink that knows its batches does not bring one again, and so refuses nothing of it again."""
+    write_identity(tmp_path / "checkpoint" / "web", new_identity({"web": "earliest"}))
+    write_letters(tmp_path, 1, {"topic": "t", "payload": b"one"}, {"topic": "t", "payload": b"refused"}, of_spark=False)
+    with webhook() as web:
+        web.answer = _but_refused
+        settings = web_settings(tmp_path, web.url)
+        (action,) = settings.actions
+
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ReplayedFile, "mark", killed)
+            with pytest.raises(KeyboardInterrupt):
+                replay_letters(action, settings)
+        web.answer = lambda request: Answer()  # what knows the batch refuses nothing
+        assert replay_letters(action, settings) == Replayed(1, 1, 1)
+        (letter,) = (one.to_json() for one in show_letters(tmp_path / "output" / "dead_letters", "web", 10))
+        assert "422" in str(letter["reason"])
+        assert replay_letters(action, settings) == Replayed(1, 1, 0)
+
+
+def test_an_action_goes_back_to_the_last_end_that_the_disk_has(tmp_path: Path) -> None:
+    """A power failure may leave files without what was written to them."""
+
+    def place(*, is_sure: bool = False) -> ActionPlace:
+        return ActionPlace(tmp_path, "$pipeline/http:web/+", lambda: "earliest", is_sure=is_sure)
+
+    first = place()
+    for number in range(3):
+        first.begin(make_offset({"s": str(number)}, None))
+        first.finish()
+    first.begin(make_offset({"s": "3"}, None))
+    (tmp_path / "offsets" / "3").write_bytes(b"")
+    (tmp_path / "offsets" / "2").write_bytes(b"v1\n{")
+    with pytest.raises(CheckpointInUseError):
+        place(is_sure=True)
+    found = place()
+    assert (found.batch, found.reached["streams"], found.begun) == (2, {"s": "1"}, None)
+    found.begin(make_offset({"s": "4"}, None))
+    assert place().begun is not None
+    (tmp_path / "offsets" / "2").unlink()
+    assert (place().batch, place().begun) == (2, None)

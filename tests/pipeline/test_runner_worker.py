@@ -1,7 +1,7 @@
 """One action of the action runner, over a real storage reader."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from heliograph.actions.fallback_calls import FallbackRow
 from heliograph.pipeline.datasource.client import StorageClient
 from heliograph.pipeline.runner.backlog import RunnerBacklog
 from heliograph.pipeline.runner.letters import DeadLetters
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import RUNNING
+from heliograph.pipeline.side_outputs.fallbacks import NodeFallbacks
 from heliograph.pipeline.side_outputs.refused_rows import RefusedRow
 from heliograph.processes.backoff import Backoff
 from heliograph.storage.message_columns import COLUMNS
@@ -108,6 +110,26 @@ def test_letters_of_rows_that_are_not_utf8_or_gone(tmp_path: Path, is_text: bool
     letters = DeadLetters(tmp_path, "web", "owner")
     assert letters.keep(0, refused, [], 0.0) == 0  # retention was faster
     assert letters.keep(0, refused, [pa.RecordBatch.from_pydict(columns)], 0.0) == 1
+
+
+def test_of_equal_rows_only_the_refused_one_is_a_letter_or_falls_back(stored: "Stored", tmp_path: Path) -> None:
+    """A target may take a row and refuse its double, as a unique index does."""
+
+    class Fallbacks(NodeFallbacks):
+        def give(self, rows: Sequence[FallbackRow]) -> dict[int, str]:
+            given.append(len(rows))
+            return {}
+
+    given: list[int] = []
+    for fallbacks in (None, Fallbacks("http:web", "socket")):
+        stored.put(ROWS, [b"same"] * 3)
+        with webhook() as web:
+            web.answer = lambda request: Answer(422 if len(web.requests) == 2 else 200)
+            with running(stored, tmp_path, web, fallbacks=fallbacks) as worker:
+                wait_until(lambda: worker.figures.rows_read == 3, lambda: f"{worker.figures}")
+        figures = worker.figures
+        assert (figures.rows_refused, figures.dead_letters + figures.rows_fallen_back) == (1, 1)
+    assert given == [1]
 
 
 def test_rows_are_gathered_until_a_batch_is_full(stored: "Stored", tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from heliograph.actions.fallback_calls import FallbackRow
 from heliograph.actions.sinks import ROW
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.definition import DeadLetterSettings
+from heliograph.pipeline.runner.local_rows import MESSAGE_ID
 from heliograph.pipeline.side_outputs.fallbacks import NodeFallbacks
 from heliograph.pipeline.side_outputs.refused_rows import RefusedRow
 from heliograph.storage.durable_files import force_to_disk
@@ -21,6 +22,8 @@ from heliograph.storage.message_columns import COLUMNS
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _CAUSE: Final = "sink"
 _PAYLOAD: Final = "payload"
+_GUID: Final = "guid"
+FALLBACK_COLUMNS: Final = ("topic", "clientid", _PAYLOAD, _GUID)
 _FILE: Final = "part-00000.parquet"
 _BEFORE: Final = {
     "rule": pa.string(),
@@ -47,8 +50,6 @@ class DeadLetters:
     def keep(self, batch: int, refused: Sequence[RefusedRow], messages: Iterable[pa.RecordBatch], at_s: float) -> int:
         """Keep the letters of a batch, unless they are kept; returns how many there are.
 
-        Messages with equal rows were refused alike, so each is a letter.
-
         Args:
             messages: All messages of the batch, with all columns.
             at_s: Seconds since the epoch.
@@ -67,30 +68,21 @@ class DeadLetters:
     def _letters(
         self, batch: int, refused: Sequence[RefusedRow], messages: Iterable[pa.RecordBatch], at_s: float
     ) -> pa.Table | None:
-        reasons = {one.row[ROW]: one.reason for one in refused}
+        refusals = _Refusals(refused)
         tables = []
         for chunk in messages:
-            payloads = [_key_of(payload, reasons) for payload in chunk.column(_PAYLOAD).to_pylist()]
-            chosen = [index for index, payload in enumerate(payloads) if payload in reasons]
-            if chosen:
-                found = [payloads[index] for index in chosen]
-                tables.append(self._table(batch, chunk.take(pa.array(chosen)), found, reasons, at_s))
+            found = {index: one for index, one in enumerate(refusals.of(chunk)) if one is not None}
+            if found:
+                tables.append(self._table(batch, chunk.take(pa.array(found)), list(found.values()), at_s))
         return pa.concat_tables(tables) if tables else None
 
-    def _table(
-        self,
-        batch: int,
-        chosen: pa.RecordBatch,
-        payloads: list[bytes | str],
-        reasons: dict[bytes | str, str],
-        at_s: float,
-    ) -> pa.Table:
-        count = len(payloads)
+    def _table(self, batch: int, chosen: pa.RecordBatch, refused: Sequence[RefusedRow], at_s: float) -> pa.Table:
+        count = len(refused)
         same: dict[str, Any] = {"rule": self._query, "cause": _CAUSE, "query": self._query, "batch": batch}
         same["refused_at"] = round(at_s * 1_000_000)
         values = {name: [value] * count for name, value in same.items()}
-        values["reason"] = [reasons[payload] for payload in payloads]
-        values["row"] = [json.dumps({ROW: _text(payload)}) for payload in payloads]
+        values["reason"] = [one.reason for one in refused]
+        values["row"] = [json.dumps({ROW: _text(one.row[ROW])}) for one in refused]
         values["replayed_at"] = [None] * count
         made = {name: pa.array(values[name], kind) for name, kind in (_BEFORE | _BEHIND).items()}
         own = {column.name: _plain(chosen.column(column.name)) for column in COLUMNS}
@@ -115,9 +107,24 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(column.type) else column
 
 
-def _key_of(payload: bytes, rows: Container[bytes | str]) -> bytes | str:
-    """A payload as the row is: a row that is text is its payload where that is UTF-8, and made of it otherwise."""
-    return payload if payload in rows else _text(payload)
+class _Refusals:
+    """Finds refused rows among messages: by ids, and by payloads where Spark's query noted a row without one."""
+
+    def __init__(self, refused: Sequence[RefusedRow]) -> None:
+        self._by_id = {one.row[MESSAGE_ID]: one for one in refused if MESSAGE_ID in one.row}
+        self._by_payload = {one.row[ROW]: one for one in refused if MESSAGE_ID not in one.row}
+
+    def of(self, chunk: pa.RecordBatch) -> list[RefusedRow | None]:
+        """For each message its row, None where that was not refused."""
+        found = [self._by_id.get(one) for one in chunk.column(_GUID).to_pylist()]
+        if not self._by_payload:
+            return found
+        payloads = chunk.column(_PAYLOAD).to_pylist()
+        return [one or self._noted(payload) for one, payload in zip(found, payloads, strict=True)]
+
+    def _noted(self, payload: bytes) -> RefusedRow | None:
+        # A row that is text is its payload where that is UTF-8, and made of it otherwise.
+        return self._by_payload.get(payload) or self._by_payload.get(_text(payload))
 
 
 def _text(row: str | bytes) -> str:
@@ -130,19 +137,16 @@ def given_to_fallbacks(
     """Give refused rows to fallback actions: those that are dead letters nevertheless, and how many are not.
 
     Args:
-        messages: All messages of the batch, with the columns `topic`, `clientid` and `payload`.
+        messages: All messages of the batch, with the columns of `FALLBACK_COLUMNS`.
     """
-    reasons = {one.row[ROW]: one.reason for one in refused}
-    rows, keys = [], []
+    refusals = _Refusals(refused)
+    rows: list[FallbackRow] = []
+    given: list[RefusedRow] = []
     for chunk in messages:
-        for message in chunk.to_pylist():
-            payload = message[_PAYLOAD]
-            if (key := _key_of(payload, reasons)) in reasons:
-                rows.append(FallbackRow(message["topic"], message["clientid"], payload))
-                keys.append(key)
+        for message, one in zip(chunk.to_pylist(), refusals.of(chunk), strict=True):
+            if one is not None:
+                rows.append(FallbackRow(message["topic"], message["clientid"], message[_PAYLOAD]))
+                given.append(RefusedRow({**one.row, MESSAGE_ID: message[_GUID]}, one.reason))
     found = fallbacks.give(rows)
-    failures = {keys[number]: reason for number, reason in found.items()}
-    kept = [
-        RefusedRow(one.row, f"{one.reason}; {failures[one.row[ROW]]}") for one in refused if one.row[ROW] in failures
-    ]
+    kept = [RefusedRow(given[number].row, f"{given[number].reason}; {reason}") for number, reason in found.items()]
     return kept, len(rows) - len(found)

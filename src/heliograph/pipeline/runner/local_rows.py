@@ -11,8 +11,11 @@ from heliograph.actions.sinks import ROW
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.runner.json_texts import parsed, text_at
 from heliograph.pipeline.sinks.interface import RowSink
-from heliograph.pipeline.sinks.rows import Derived, RowField
+from heliograph.pipeline.sinks.rows import PREFIX, Derived, RowField
 from heliograph.pipeline.sinks.template import WHOLE_ROW, only_column, parts_of, template_fault
+
+MESSAGE_ID: Final = f"{PREFIX}message_id"
+"""The column with the ids of messages."""
 
 _NULL: Final = "null"
 _BELOW_ROW: Final = f"{ROW}."
@@ -26,11 +29,15 @@ class LocalRows:
     Args:
         payloads: The payload of each message.
         is_text: Whether the column is text, as a parameter of a statement needs it.
+        ids: Of the messages; then `row` has them too, since equal rows may not be refused alike.
     """
 
-    def __init__(self, payloads: Sequence[bytes], sink: RowSink, *, is_text: bool = False) -> None:
+    def __init__(
+        self, payloads: Sequence[bytes], sink: RowSink, *, is_text: bool = False, ids: Sequence[bytes] | None = None
+    ) -> None:
         self._payloads = payloads
         self._is_text = is_text
+        self._has_ids = ids is not None
         columns = {ROW: pa.array(self._texts if is_text else payloads, pa.string() if is_text else pa.binary())}
         for path in sink.paths:
             if path != ROW:
@@ -38,6 +45,8 @@ class LocalRows:
         for derived in sink.derived:
             kind = pa.string() if derived.is_text else pa.binary()
             columns[derived.column] = pa.array(self._derived(derived), kind)
+        if ids is not None:
+            columns[MESSAGE_ID] = pa.array(ids, pa.binary())
         self._batch = pa.RecordBatch.from_pydict(columns)
 
     def __repr__(self) -> str:
@@ -52,7 +61,8 @@ class LocalRows:
             yield self._batch.slice(begin, rows_max)
 
     def row(self, chunk: pa.RecordBatch, index: int) -> dict[str, Any]:
-        return {ROW: chunk.column(ROW)[index].as_py()}
+        names = (ROW, MESSAGE_ID) if self._has_ids else (ROW,)
+        return {name: chunk.column(name)[index].as_py() for name in names}
 
     @cached_property
     def _texts(self) -> list[str]:

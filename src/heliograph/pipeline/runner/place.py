@@ -1,6 +1,7 @@
 """How far an action is, in the checkpoint that Spark's query of it has too."""
 
 import json
+import logging
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -9,14 +10,18 @@ from typing import Final
 from heliograph.pipeline.datasource.offsets import Offset, initial_offset
 from heliograph.pipeline.errors import CheckpointInUseError
 from heliograph.pipeline.running.batch_log import (
+    forget_behind,
     last_commit,
     last_offsets,
+    last_whole_offsets,
     read_batch_log,
     write_commit,
     write_offsets,
 )
 from heliograph.pipeline.running.identity import Identity, new_identity, read_identity, write_identity
 from heliograph.storage.durable_files import write_durably
+
+_log = logging.getLogger(__name__)
 
 DATABASE: Final = "messages"
 _METADATA: Final = "metadata"  # with the id that Spark has of a query
@@ -49,6 +54,8 @@ class ActionPlace:
         self.owner = identity.id
         if not (directory / _METADATA).exists():
             write_durably(directory / _METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())
+        if not is_sure:
+            self._leave_out_lost()
         done = last_commit(directory)
         begun = last_offsets(directory)
         self.batch = 0 if done is None else done + 1
@@ -66,6 +73,15 @@ class ActionPlace:
         write_commit(self._directory, self.batch)
         self.reached, self.begun = self.begun, None
         self.batch += 1
+
+    def _leave_out_lost(self) -> None:
+        """Go back to the last batch whose end is known, where a power failure took what was not forced to the disk."""
+        newest, done, whole = (last(self._directory) for last in (last_offsets, last_commit, last_whole_offsets))
+        if whole is None and done:
+            return  # it did not lose its last batches only
+        if newest != whole or (done or 0) > (whole or 0):
+            _log.warning("%s goes on behind batch %s: the disk has no end of later ones", self._directory.name, whole)
+            forget_behind(self._directory, whole)
 
     def _end_of(self, batch: int) -> Offset:
         log = read_batch_log(self._directory, batch)

@@ -9,12 +9,12 @@ import json
 
 from heliograph.actions.sinks import ROW
 from heliograph.pipeline.files.definition import DeadLetterSettings
-from heliograph.pipeline.runner.local_rows import LocalRows
+from heliograph.pipeline.runner.local_rows import MESSAGE_ID, LocalRows
 from heliograph.pipeline.runner.settings import RunnerAction, RunnerSettings
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock
 from heliograph.pipeline.running.identity import read_identity
 from heliograph.pipeline.side_outputs.dead_letter_table import Replayed
-from heliograph.pipeline.side_outputs.replayed_files import REPLAYS, RefusedAgain, ReplayedFile
+from heliograph.pipeline.side_outputs.replayed_files import REPLAYS, ReplayedFile
 from heliograph.pipeline.side_outputs.side_tables import files_in
 from heliograph.pipeline.sinks.interface import MicroBatch
 
@@ -47,14 +47,16 @@ def _replay(
         return
     rows = _rows_of(file, action)
     whole = {number: row for number in waiting if (row := rows[number]) is not None}
-    refused = RefusedAgain()
     owner = file.owner(query_id, "replay")
+    refused = file.refused_again(owner)
     batch = MicroBatch(action.query, owner, 0, settings.output, settings.mqtt, refused.refuse, query_id)
     if whole:
-        action.sink.write(LocalRows(list(whole.values()), action.sink, is_text=action.has_text_rows), batch)
+        ids = [_id_of(number) for number in whole]
+        action.sink.write(LocalRows(list(whole.values()), action.sink, is_text=action.has_text_rows, ids=ids), batch)
     stay = dict.fromkeys(set(waiting) - whole.keys(), _NOTHING_KEPT)
     for number, row in whole.items():
-        reason = refused.reason_of({ROW: row.decode("utf-8", "replace") if action.has_text_rows else row})
+        value = row.decode("utf-8", "replace") if action.has_text_rows else row
+        reason = refused.reason_of({ROW: value, MESSAGE_ID: _id_of(number)})
         if reason is not None:
             stay[number] = reason
     reasons = [stay.get(number, reason) for number, reason in enumerate(file.column("reason"))]
@@ -62,6 +64,11 @@ def _replay(
     replayed.letters += len(waiting) - len(stay)
     replayed.rows += len(whole) - refused.count
     replayed.kept += len(stay)
+
+
+def _id_of(number: int) -> bytes:
+    """What a row is known by among equal ones; letters of one message may have its id."""
+    return str(number).encode()
 
 
 def _rows_of(file: ReplayedFile, action: RunnerAction) -> list[bytes | None]:

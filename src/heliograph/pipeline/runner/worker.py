@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,8 @@ from heliograph.pipeline.datasource.offsets import Offset, make_offset, more_los
 from heliograph.pipeline.datasource.read_bounds import LATEST, parse_bound
 from heliograph.pipeline.errors import DatabaseAbsentError, DataLossError, PipelineError, sentence_of
 from heliograph.pipeline.runner.connections import KeptConnection
-from heliograph.pipeline.runner.letters import DeadLetters, given_to_fallbacks
-from heliograph.pipeline.runner.local_rows import LocalRows
+from heliograph.pipeline.runner.letters import FALLBACK_COLUMNS, DeadLetters, given_to_fallbacks
+from heliograph.pipeline.runner.local_rows import MESSAGE_ID, LocalRows
 from heliograph.pipeline.runner.place import DATABASE, ActionPlace
 from heliograph.pipeline.runner.settings import RunnerAction, RunnerSettings
 from heliograph.pipeline.running.checkpoint_lock import QueryLock
@@ -41,6 +42,23 @@ _LETTERS_MAX: Final = 10_000
 _PAYLOAD: Final = "payload"
 _EXPIRED: Final = "it waited for longer than resource_opts.request_ttl"
 _RECEIVED_AT: Final = "received_at"
+_GUID: Final = "guid"
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredRows:
+    """Rows of a batch, with the ids of their messages, and their times where these are needed."""
+
+    payloads: list[bytes]
+    ids: list[bytes]
+    times: list[int]
+
+    def chosen(self, places: Sequence[int]) -> "_StoredRows":
+        return _StoredRows(
+            [self.payloads[place] for place in places],
+            [self.ids[place] for place in places],
+            [self.times[place] for place in places],
+        )
 
 
 class ActionWorker:
@@ -234,7 +252,7 @@ class ActionWorker:
         action, figures = self.action, self.figures
         assert place.begun is not None
         begin = time.monotonic()
-        payloads, times, expired = self._payloads(client, place.reached, place.begun)
+        waiting, expired = self._waiting(client, place.reached, place.begun)
         rows_max = _LETTERS_MAX if action.fallbacks is None else max(_LETTERS_MAX, action.batch_rows)
         refusals = RefusedRows(action.query, self._directory, place.batch, rows_max)
         batch = MicroBatch(
@@ -247,19 +265,20 @@ class ActionWorker:
             tell_retry=self._tell_retry,
             connections=self._connection,
         )
-        if payloads:
-            rows = LocalRows(payloads, action.sink, is_text=action.has_text_rows)
-            figures.rows_under_way, figures.batch_bytes = len(payloads), sum(map(len, payloads))
+        if waiting.payloads:
+            rows = LocalRows(waiting.payloads, action.sink, is_text=action.has_text_rows, ids=waiting.ids)
+            figures.rows_under_way, figures.batch_bytes = len(waiting.payloads), sum(map(len, waiting.payloads))
             try:
                 figures.sink_figures.update(action.sink.write(rows, batch).figures)
             finally:
                 figures.rows_under_way = figures.batch_bytes = 0
             if (oldest_us := self._oldest_us()) is not None:
-                figures.rows_answered_late += sum(time_us < oldest_us for time_us in times)
+                figures.rows_answered_late += sum(time_us < oldest_us for time_us in waiting.times)
         refused: Sequence[RefusedRow] = refusals.kept
-        if action.fallbacks is not None and (refused or expired):
-            refused = [*refused, *(RefusedRow({_PAYLOAD: payload}, _EXPIRED) for payload in dict.fromkeys(expired))]
-            messages = self._messages(client, place.reached, place.begun, ["topic", "clientid", _PAYLOAD])
+        if action.fallbacks is not None and (refused or expired.ids):
+            rows_expired = zip(expired.payloads, expired.ids, strict=True)
+            refused = [*refused, *(RefusedRow({_PAYLOAD: row, MESSAGE_ID: one}, _EXPIRED) for row, one in rows_expired)]
+            messages = self._messages(client, place.reached, place.begun, list(FALLBACK_COLUMNS))
             refused, fallen_back = given_to_fallbacks(action.fallbacks, refused, messages)
             figures.rows_fallen_back += fallen_back
         if refused:
@@ -269,27 +288,26 @@ class ActionWorker:
         refusals.forget()
         figures.batches += 1
         figures.batch_ms = round((time.monotonic() - begin) * 1000)
-        figures.rows_read += len(payloads)
+        count = len(waiting.payloads)
+        figures.rows_read += count
         figures.rows_refused += refusals.count
-        figures.rows_written += len(payloads) - refusals.count
+        figures.rows_written += count - refusals.count
 
-    def _payloads(
-        self, client: StorageClient, start: Offset, end: Offset
-    ) -> tuple[list[bytes], list[int], list[bytes]]:
-        """The rows between two offsets, their times where rows become too old, and apart from them those that are."""
+    def _waiting(self, client: StorageClient, start: Offset, end: Offset) -> "tuple[_StoredRows, _StoredRows]":
+        """The rows between two offsets, and apart from them those that are too old."""
         oldest_us = self._oldest_us()
+        columns = [_PAYLOAD, _GUID] if oldest_us is None else [_PAYLOAD, _GUID, _RECEIVED_AT]
+        found = _StoredRows([], [], [])
+        for chunk in self._messages(client, start, end, columns):
+            found.payloads.extend(chunk.column(_PAYLOAD).to_pylist())
+            found.ids.extend(chunk.column(_GUID).to_pylist())
+            if oldest_us is not None:
+                found.times.extend(chunk.column(_RECEIVED_AT).cast(pa.int64()).to_pylist())
         if oldest_us is None:
-            chunks = self._messages(client, start, end, [_PAYLOAD])
-            return [payload for chunk in chunks for payload in chunk.column(_PAYLOAD).to_pylist()], [], []
-        payloads: list[bytes] = []
-        times: list[int] = []
-        for chunk in self._messages(client, start, end, [_PAYLOAD, _RECEIVED_AT]):
-            payloads += chunk.column(_PAYLOAD).to_pylist()
-            times += chunk.column(_RECEIVED_AT).cast(pa.int64()).to_pylist()
-        young = [index for index, time_us in enumerate(times) if time_us >= oldest_us]
-        old = [payload for payload, time_us in zip(payloads, times, strict=True) if time_us < oldest_us]
-        self.figures.rows_expired += len(old)
-        return [payloads[index] for index in young], [times[index] for index in young], old
+            return found, _StoredRows([], [], [])
+        old = found.chosen([index for index, time_us in enumerate(found.times) if time_us < oldest_us])
+        self.figures.rows_expired += len(old.ids)
+        return found.chosen([index for index, time_us in enumerate(found.times) if time_us >= oldest_us]), old
 
     def _oldest_us(self) -> int | None:
         """The earliest time that a row may have now, in microseconds since the epoch; None for any."""

@@ -29,20 +29,35 @@ class BatchLog:
 
 
 def read_batch_log(checkpoint: Path, batch: int) -> BatchLog | None:
-    """The log of one batch; None where there is none, or none any more."""
+    """The log of one batch; None where there is none, or none any more, or not all of it after a power failure."""
     try:
         version, metadata, *offsets = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, ValueError):
+        places = tuple(None if line == "-" else json.loads(line) for line in offsets)
+        watermark_ms = json.loads(metadata)["batchWatermarkMs"]
+    except (FileNotFoundError, ValueError, KeyError):
         return None
-    if version != "v1":
+    if version != _VERSION:
         raise ValueError(f"the offsets of batch {batch} in {checkpoint} are of the unknown version {version}")
-    places = tuple(None if line == "-" else json.loads(line) for line in offsets)
-    return BatchLog(places, json.loads(metadata)["batchWatermarkMs"])
+    return BatchLog(places, watermark_ms)
+
+
+def forget_behind(checkpoint: Path, batch: int | None) -> None:
+    """Remove the logs of the batches after one, or of all; their rows are brought again."""
+    for directory in (_OFFSETS, _COMMITS):
+        for number in _numbers(checkpoint / directory):
+            if batch is None or number > batch:
+                (checkpoint / directory / str(number)).unlink(missing_ok=True)
 
 
 def last_offsets(checkpoint: Path) -> int | None:
     """The number of the last batch that was begun; None for none."""
     return max(_numbers(checkpoint / _OFFSETS), default=None)
+
+
+def last_whole_offsets(checkpoint: Path) -> int | None:
+    """The number of the last batch that was begun, and whose log can be read; None for none."""
+    numbers = sorted(_numbers(checkpoint / _OFFSETS), reverse=True)
+    return next((number for number in numbers if read_batch_log(checkpoint, number) is not None), None)
 
 
 def last_commit(checkpoint: Path) -> int | None:

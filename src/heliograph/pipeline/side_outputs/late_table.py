@@ -176,16 +176,17 @@ class _ViewReplay:
         for row_schema, numbers in by_schema.items():
             texts = file.rows.select(["row"]).take(numbers).append_column(_NUMBER, pa.array(numbers, pa.int64()))
             rows = rows_as_they_were(self.session.createDataFrame(texts), row_schema)
-            stay |= self._write(rows, file.owner(self.identity, f"late:{self.view}:{self.target.target}:{row_schema}"))
+            owner = file.owner(self.identity, f"late:{self.view}:{self.target.target}:{row_schema}")
+            stay |= self._write(rows, owner, file.refused_again(owner))
         if waiting:
             file.mark([number for number in waiting if number not in stay])
         replay.rows += len(waiting) - len(stay)
         replay.kept += len(stay)
         replay.reason = replay.reason or next(iter(stay.values()), None)
 
-    def _write(self, rows: DataFrame, owner: str) -> dict[int, str]:
+    def _write(self, rows: DataFrame, owner: str, refused: RefusedAgain) -> dict[int, str]:
         """The numbers of the rows that the target refuses, with the reasons."""
-        given, refused = rows.drop(_NUMBER), RefusedAgain()
+        given = rows.drop(_NUMBER)
         check_rows(self.target, given.schema)
         # A table belongs to the late rows of one view, whose columns it has.
         table_owner = str(uuid.uuid5(uuid.UUID(self.identity), f"late:{self.view}"))

@@ -15,7 +15,7 @@ from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.identity import query_directory, read_identity
 from heliograph.pipeline.running.queries import RunSettings
 from heliograph.pipeline.side_outputs.dead_letter_table import Replayed
-from heliograph.pipeline.side_outputs.replayed_files import RefusedAgain, ReplayedFile
+from heliograph.pipeline.side_outputs.replayed_files import ReplayedFile
 from heliograph.pipeline.side_outputs.side_tables import files_in
 from heliograph.pipeline.sinks import MicroBatch
 from heliograph.pipeline.sinks.spark.arrow_rows import ArrowRows
@@ -54,7 +54,8 @@ class _Replay:
         self._settings = settings
         self._query = query
         self._file = ReplayedFile(file)
-        self._refused = RefusedAgain()
+        self._owner = self._file.owner(query, "replay")
+        self._refused = self._file.refused_again(self._owner)
 
     def run(self, replayed: Replayed) -> None:
         letters, unread = self._file.rows, self._file.waiting
@@ -109,9 +110,8 @@ class _Replay:
         count = rows.count()
         if count == 0:
             return 0
-        owner, refuse = self._file.owner(self._query, "replay"), self._refused.refuse
-        settings = self._settings
-        batch = MicroBatch(self._rule.name, owner, 0, settings.output, settings.mqtt, refuse, self._query)
+        settings, refuse = self._settings, self._refused.refuse
+        batch = MicroBatch(self._rule.name, self._owner, 0, settings.output, settings.mqtt, refuse, self._query)
         write_batch(self._pipeline.sink(self._rule.name), rows, batch)
         return count
 

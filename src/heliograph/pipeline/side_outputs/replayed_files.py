@@ -5,8 +5,10 @@ replay that is interrupted between the sink and the mark brings nothing twice to
 """
 
 import os
+import pickle
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +36,7 @@ class ReplayedFile:
     def __init__(self, file: Path) -> None:
         self.rows = pq.read_table(file)
         self._file = file
+        self._kept_time = file.parent.stat()
         self._replays = int((self.rows.schema.metadata or {}).get(_REPLAYS, b"0"))
 
     def __repr__(self) -> str:
@@ -52,6 +55,10 @@ class ReplayedFile:
         place = f"{what}:{self._file.parent.name}/{self._file.name}:{self._replays}"
         return str(uuid.uuid5(uuid.UUID(query), place))
 
+    def refused_again(self, owner: str) -> "RefusedAgain":
+        """What a sink refuses of a batch of this file, and refused in a replay that was killed before its mark."""
+        return RefusedAgain(self._noted, owner)
+
     def mark(self, done: Collection[int], columns: Mapping[str, Sequence[Any]] | None = None) -> None:
         now, arrived = datetime.now(UTC), set(done)
         times = [now if number in arrived else at for number, at in enumerate(self.column(REPLAYED_AT))]
@@ -62,7 +69,6 @@ class ReplayedFile:
         metadata = dict(marked.schema.metadata or {}) | {_REPLAYS: str(self._replays + 1).encode()}
         unfinished = self._file.with_name(f".{self._file.name}.unfinished")
         try:
-            kept_time = self._file.parent.stat()
             # Spark writes times in a form (INT96) that Arrow reads in nanoseconds, which Spark would not read.
             is_int96 = marked.schema.field(REPLAYED_AT).type == pa.timestamp("ns")
             pq.write_table(
@@ -74,22 +80,43 @@ class ReplayedFile:
             force_to_disk(unfinished)
             unfinished.rename(self._file)
             force_to_disk(self._file.parent)
+            self._noted.unlink(missing_ok=True)
             # The age of a batch is that of its rows, not of their replay.
-            os.utime(self._file.parent, ns=(kept_time.st_atime_ns, kept_time.st_mtime_ns))
+            os.utime(self._file.parent, ns=(self._kept_time.st_atime_ns, self._kept_time.st_mtime_ns))
         except OSError as error:
             raise SinkError(f"{self._file} cannot be written: {error}") from error
 
+    @property
+    def _noted(self) -> Path:
+        return self._file.with_name(f".{self._file.name}.refused")
+
 
 class RefusedAgain:
-    """The rows that a sink refuses of a replay."""
+    """The rows that a sink refuses of a replay.
 
-    def __init__(self) -> None:
-        self.count = 0
+    Each is noted on disk at once: a sink that has committed does not bring its batch again after a kill, and so would
+    not refuse them again, and they would be marked as replayed.
+    """
+
+    def __init__(self, noted: Path, owner: str) -> None:
+        self._noted = noted
+        self._owner = owner
         self._reasons: dict[str, str] = {}
+        self._earlier: list[str] = []
+        for row, reason in _noted_rows(noted, owner):
+            self._earlier.append(_comparable(row))
+            self._reasons[_comparable(row)] = reason
+        self.count = len(self._earlier)
 
     def refuse(self, row: Mapping[str, Any], reason: str) -> None:
+        comparable = _comparable(row)
+        self._reasons[comparable] = reason
+        if comparable in self._earlier:
+            self._earlier.remove(comparable)  # the replay that was killed noted it
+            return
         self.count += 1
-        self._reasons[_comparable(row)] = reason
+        with self._noted.open("ab") as noted:
+            pickle.dump((self._owner, dict(row), reason), noted)
 
     def reason_of(self, row: Mapping[str, Any]) -> str | None:
         """Why a row was refused; rows are found by their values as text."""
@@ -106,6 +133,14 @@ class RefusedAgain:
                 if reason is not None:
                     found[of] = reason
         return found
+
+
+def _noted_rows(noted: Path, owner: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+    with suppress(FileNotFoundError, EOFError, pickle.UnpicklingError), noted.open("rb") as file:
+        while True:
+            of, row, reason = pickle.load(file)
+            if of == owner:
+                yield row, reason
 
 
 def _comparable(value: object) -> str:
