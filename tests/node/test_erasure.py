@@ -1,5 +1,6 @@
 """`heliograph erase`: a device is in no file of a node any more, and everything else of the node goes on."""
 
+import asyncio
 import io
 import json
 import socket
@@ -19,11 +20,15 @@ from paho.mqtt.properties import Properties
 from pyarrow import parquet
 
 from heliograph.cli.main import main
+from heliograph.control.proto_v1.erasure import ErasureMade, ErasureWanted
+from heliograph.node.erasures import ErasuresPart
 from heliograph.storage.columnar.secondary import reading
+from heliograph.storage.erasure.errors import ErasureRefusedError
 from heliograph.storage.erasure.messages import erase_messages
 from heliograph.storage.erasure.subject import ErasureSubject
 from storage.offloading import files_of
 from support.process import NodeProcess
+from support.running import RunningNode
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.service
@@ -240,6 +245,19 @@ def test_a_running_node_erases_a_device_and_others_lose_nothing(
         node.stop()
         node.start()
         assert files_with(node.data_dir, DEVICE.encode()) == []
+
+
+async def test_a_second_erasure_is_refused_while_one_is_made(tmp_path: Path) -> None:
+    async with RunningNode(tmp_path, 'listeners.tcp.default.bind = "127.0.0.1:0"') as node:
+        erasures = node.node.parts.get(ErasuresPart)
+        wanted = ErasureWanted(clientid=DEVICE)
+        first, second = await asyncio.gather(
+            erasures.erase(wanted), erasures.erase(ErasureWanted(topic="a/#")), return_exceptions=True
+        )
+        assert isinstance(first, ErasureMade), first
+        assert isinstance(second, ErasureRefusedError)
+        assert "an erasure is being made now" in str(second)
+        assert isinstance(await erasures.erase(wanted), ErasureMade)
 
 
 def test_a_node_that_is_killed_in_the_middle_goes_on_with_the_same_command(
