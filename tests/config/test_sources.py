@@ -48,6 +48,23 @@ def test_maps_that_feed_themselves_are_refused_and_others_are_not() -> None:
             "MQTT forbids it for a shared subscription",
         ),
         ('sources.mqtt.x { connector = far, parameters.topic = "a/#/b" }', "parameters.topic"),
+        (
+            "sources.nats.x { connector = c, parameters { subject = a, queue_group = g } }",
+            r'parameters.queue_group: found "g", which is only without JetStream: set jetstream = false',
+        ),
+        (
+            "sources.nats.x { connector = c, parameters { subject = a, jetstream = false, durable = d } }",
+            r'parameters.durable: found "d", which is only of JetStream; nodes share a `queue_group`',
+        ),
+        ('sources.nats.x { connector = c, parameters.subject = "a..b" }', r'"a..b", expected a subject'),
+        (
+            'connectors.nats.c { server = "h:1", username = u, password = p, token = t }',
+            "token: stands in the place of username and password",
+        ),
+        (
+            "sources.rabbitmq.x { connector = c, parameters { queue = q, prefetch_count = 0 } }",
+            r"prefetch_count: found 0, expected",
+        ),
         ('sources.http_in.x.parameters.token = "short"', "found a token of 5 characters"),
     ],
 )

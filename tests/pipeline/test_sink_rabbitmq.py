@@ -1,13 +1,19 @@
-"""The sink `rabbitmq` and RabbitMQ itself: what is in the queues, what was refused, what is tried again."""
+"""The sink and the source `rabbitmq`, at one RabbitMQ, which takes long to start: what the queues have and had."""
 
+import asyncio
 import json
+import os
 import re
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Final, cast
 
+import pika
 import pytest
 
 from heliograph.pipeline.errors import SinkError
@@ -15,14 +21,23 @@ from heliograph.pipeline.runner.connections import KeptConnection
 from heliograph.pipeline.runner.local_rows import LocalRows
 from heliograph.pipeline.sinks.interface import MicroBatch, RowSink, Written
 from heliograph.pipeline.sinks.probing import target_fault
+from heliograph.settings.outbound import OutboundConfig
 from support.cases import cases
 from support.rabbitmq import Rabbitmq, rabbitmq
+from support.running import RunningNode
 from support.sinks import Refused, Retries, batch_of, sink_of
+from support.sources import WAIT_S, check_fault, has_state, held_source, is_connected, part_of, received
+from support.waiting import until
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 ONCE = "retry { attempts = 1 }, timeout = 10s"
 PATIENT = "retry { attempts = 100, first_pause = 20ms, longest_pause = 1s, deadline = 2m }"
+
+ALWAYS: Final = """
+listeners.tcp.default.bind = "127.0.0.1:0"
+durable_storage.messages.topics = ["in/#"]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +158,117 @@ def test_a_connection_is_tested_and_verified(broker: Rabbitmq) -> None:
     ):
         assert part in text
     assert not re.search("wrong|hidden", "".join(found))
+
+
+# --- the source
+
+
+def publish(broker: Rabbitmq, key: str, values: list[bytes], properties: pika.BasicProperties | None = None) -> None:
+    with broker.channel() as channel:
+        channel.confirm_delivery()
+        for value in values:
+            channel.basic_publish("obs", key, value, properties)
+
+
+def ready(broker: Rabbitmq, queue: str) -> int:
+    """How many messages a queue has that no consumer has under way."""
+    with broker.channel() as channel:
+        return int(channel.queue_declare(queue, passive=True).method.message_count)
+
+
+async def test_a_queue_comes_in_with_its_columns_and_its_order_outlasts_a_kill(
+    tmp_path: Path, broker: Rabbitmq
+) -> None:
+    at = f'server = "127.0.0.1", port = {broker.port}, username = guest'
+    settings = f"""
+    connectors.rabbitmq {{
+      far {{ {at}, password = guest }}
+      wrong {{ {at}, password = other }}
+    }}
+    sources.rabbitmq {{
+      one {{ connector = far, parameters {{ queue = warm, no_ack = false }}, local.topic = "in/${{topic}}" }}
+      absent {{ connector = far, parameters.queue = "no such" }}
+      wrong {{ connector = wrong, parameters.queue = warm }}
+    }}
+    rule_engine.rules.read {{
+      sql = \"\"\"SELECT payload.n AS n, topic, queue, exchange, routing_key, headers, content_type, message_id,
+                     priority, pub_props.'Content-Type' AS type, qos
+              FROM "$bridges/rabbitmq:one" WHERE message_id = 'm1' \"\"\"
+      actions = [{{ function = republish, args {{ topic = "in/rows", payload = "${{.}}" }} }}]
+    }}
+    """
+    headers = {"text": "b", "list": [1, {"at": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)}]}
+    first_one = pika.BasicProperties(content_type="a/b", message_id="m1", priority=3, headers=headers)
+    await asyncio.to_thread(publish, broker, "warm.x", [b'{"n":1}'], first_one)
+    async with RunningNode(tmp_path, ALWAYS, settings) as node:
+        client = await node.connect("here")
+        await client.subscribe("in/#", 1)
+        first = dict(await received(client, 2))
+        assert first["in/warm/x"] == b'{"n":1}'
+        row = json.loads(first["in/rows"])
+        assert row.pop("headers") == {"text": "b", "list": [1, {"at": 1_700_000_000}]}
+        assert row == {
+            "n": 1,
+            "topic": "warm/x",
+            "queue": "warm",
+            "exchange": "obs",
+            "routing_key": "warm.x",
+            "content_type": "a/b",
+            "type": "a/b",
+            "message_id": "m1",
+            "priority": 3,
+            "qos": 1,
+        }
+        await is_connected(node, "rabbitmq:one")
+        await has_state(node, "rabbitmq:absent", "disconnected", "no queue 'no such'")
+        await has_state(node, "rabbitmq:wrong", "disconnected", "ACCESS_REFUSED")
+        sources = part_of(node)
+        assert "other" not in sources.state("rabbitmq:wrong")[1]
+        pid = sources.pid
+        assert pid is not None
+        values = [b"%d" % number for number in range(600)]
+        await asyncio.to_thread(publish, broker, "warm.x", values)
+        found = await received(client, 200)
+        os.kill(pid, signal.SIGKILL)
+        while found[-1][1] != values[-1]:
+            found += await received(client, 1)
+        assert list(dict.fromkeys(value for _, value in found)) == values
+        await is_connected(node, "rabbitmq:one")
+        await asyncio.to_thread(broker.server.stop)
+        await has_state(node, "rabbitmq:one", "disconnected", "")
+        await asyncio.to_thread(broker.server.start)
+        await sources.try_again()
+        await is_connected(node, "rabbitmq:one")
+        await asyncio.to_thread(publish, broker, "warm.x", [b"after"])
+        while found[-1][1] != b"after":  # what was not acknowledged yet comes once more
+            found += await received(client, 1)
+
+
+async def test_the_broker_sends_no_more_than_is_acknowledged(broker: Rabbitmq) -> None:
+    settings = {
+        "host": "localhost",
+        "port": broker.tls_port,
+        "tls": {"cacertfile": str(broker.cafile)},
+        "virtual_host": "/",
+        "queue": "cold",
+        "prefetch": 10,
+        "heartbeat": 30.0,
+        "timeout": WAIT_S,
+        "username": "guest",
+        "password": "guest",
+    }
+    values = [b"%d" % number for number in range(300)]
+    await asyncio.to_thread(publish, broker, "cold", values)
+    async with held_source("rabbitmq", settings) as node:
+        while await asyncio.to_thread(ready, broker, "cold") > 290:
+            pass
+        assert await asyncio.to_thread(ready, broker, "cold") == 290
+        node.takes.set()
+        await until(lambda: len(node.messages) == 300, WAIT_S)
+        assert [one.payload for one in node.messages] == values
+        await asyncio.to_thread(publish, broker, "cold", [b"last"])
+        await until(lambda: len(node.messages) == 301, WAIT_S)
+    assert await check_fault("rabbitmq", settings) == ""
+    assert "certificate verify failed" in await check_fault("rabbitmq", {**settings, "tls": {}})
+    denied = await check_fault("rabbitmq", settings, OutboundConfig(denied_ports=(str(broker.tls_port),)))
+    assert "outbound.denied_ports" in denied

@@ -17,7 +17,8 @@ Answer = TypeVar("Answer")
 _USERS = """
 authorization { users = [
   { user = all, password = "s3cret" }
-  { user = some, password = "s3cret", permissions { publish { deny = ["denied.>"] } } }
+  { user = some, password = "s3cret"
+    permissions { publish { deny = ["denied.>"] }, subscribe { deny = ["denied.>"] } } }
 ] }
 max_payload = 10000
 """
@@ -37,15 +38,15 @@ class Nats:
 
     def ask(self, question: Callable[[Client], Awaitable[Answer]]) -> Answer:
         """What comes of a question to a client of it."""
+        return asyncio.run(self.answer(question))
 
-        async def asked() -> Answer:
-            client = await nats.connect(f"nats://127.0.0.1:{self.port}", user="all", password="s3cret")
-            try:
-                return await question(client)
-            finally:
-                await client.close()
-
-        return asyncio.run(asked())
+    async def answer(self, question: Callable[[Client], Awaitable[Answer]]) -> Answer:
+        """The same in an event loop."""
+        client = await nats.connect(f"nats://127.0.0.1:{self.port}", user="all", password="s3cret")
+        try:
+            return await question(client)
+        finally:
+            await client.close()
 
 
 @contextmanager

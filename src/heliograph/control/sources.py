@@ -197,8 +197,9 @@ class SourceAnswers:
         taken, refused, hold = await self._take(args, settings)
         dropped: dict[str, int] = {}
         for one in refused:
-            dropped[one.reason] = dropped.get(one.reason, 0) + 1
-        self._sources.count(args.source, taken, dropped, refused[-1].text if refused else "")
+            dropped[one.reason] = dropped.get(one.reason, 0) + args.messages[one.index].count
+        received = sum(one.count for one in args.messages[:taken])
+        self._sources.count(args.source, received, dropped, refused[-1].text if refused else "")
         self._sources.held(args.source, hold)
         return proto.Delivered(taken, refused, hold)
 
@@ -369,6 +370,8 @@ def _value_of(value: Any) -> Value:
         return string_of(value)
     if isinstance(value, dict):
         return {str(name): _value_of(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_value_of(inner) for inner in value]
     return value if isinstance(value, str | int | float | None) else str(value)
 
 

@@ -1,5 +1,6 @@
 """What the process of sources is given of each source: the settings of its type and of its connector, with secrets."""
 
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -11,9 +12,13 @@ from heliograph.config.sources.roots import all_sources, running_sources
 if TYPE_CHECKING:
     from heliograph.config.actions.brokers import KafkaConnectorConfig, MqttConnectorConfig
     from heliograph.config.actions.interface import ConnectorConfig
+    from heliograph.config.actions.queues import NatsConnectorConfig, RabbitmqConnectorConfig
     from heliograph.config.sources.brokers import MqttSource
     from heliograph.config.sources.interface import MessageSourceConfig
-    from heliograph.config.sources.queues import KafkaConsumer
+    from heliograph.config.sources.queues import KafkaConsumer, NatsSource, RabbitmqSource
+
+_NO_NAME: Final = re.compile(r"[\s.*>/\\]")
+"""What names of consumers of JetStream have not."""
 
 
 def sources_document(config: Config, socket: str, site: str) -> dict[str, Any]:
@@ -103,5 +108,47 @@ def _kafka(source: "KafkaConsumer", connector: "KafkaConnectorConfig", name: str
     }
 
 
+def _rabbitmq(source: "RabbitmqSource", connector: "RabbitmqConnectorConfig", name: str) -> dict[str, Any]:
+    ((host, port),) = connector.addresses()
+    return {
+        "host": host.strip("[]"),
+        "port": port,
+        "virtual_host": connector.virtual_host,
+        "queue": source.parameters.queue,
+        "prefetch": source.parameters.prefetch_count,
+        "heartbeat": connector.heartbeat,
+        "timeout": source.resource_opts.start_timeout,
+        "username": connector.username,
+        "password": None if connector.password is None else connector.password.reveal(),
+        "tls": None if connector.tls is None else asdict(connector.tls),
+    }
+
+
+def _nats(source: "NatsSource", connector: "NatsConnectorConfig", name: str) -> dict[str, Any]:
+    parameters = source.parameters
+    return {
+        "host": connector.server.host,
+        "port": connector.server.port,
+        "subject": parameters.subject,
+        "jetstream": parameters.jetstream,
+        "queue_group": parameters.queue_group or "",
+        "stream": parameters.stream,
+        "durable": parameters.durable or _NO_NAME.sub("_", f"heliograph-{name}"),
+        "is_own": parameters.durable is None,
+        "deliver_policy": parameters.deliver_policy,
+        "ack_wait": parameters.ack_wait,
+        "timeout": max(connector.connect_timeout, source.resource_opts.start_timeout),
+        "username": connector.username,
+        "password": None if connector.password is None else connector.password.reveal(),
+        "token": None if connector.token is None else connector.token.reveal(),
+        "tls": None if connector.tls is None else asdict(connector.tls),
+    }
+
+
 #: By type: how a source is written. A type that is not here needs no process.
-_WRITTEN: Final[Mapping[str, Callable[[Any, Any, str], dict[str, Any]]]] = {"mqtt": _mqtt, "kafka_consumer": _kafka}
+_WRITTEN: Final[Mapping[str, Callable[[Any, Any, str], dict[str, Any]]]] = {
+    "mqtt": _mqtt,
+    "kafka_consumer": _kafka,
+    "rabbitmq": _rabbitmq,
+    "nats": _nats,
+}

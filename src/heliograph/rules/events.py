@@ -27,6 +27,11 @@ _DELIVERY: Final = ("id", "from_clientid", "from_username", *_MESSAGE, "publish_
 _SOURCE: Final = ("id", "server", "payload", "topic", "qos", "dup", "retain", "pub_props", "message_received_at")
 _OF_SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "kafka_consumer": ("key", "value", "offset", "ts", "ts_type", "headers"),
+    "rabbitmq": (
+        *("queue", "exchange", "routing_key", "headers", "content_type", "content_encoding", "delivery_mode"),
+        *("priority", "correlation_id", "reply_to", "expiration", "message_id", "type", "user_id", "app_id"),
+    ),
+    "nats": ("subject", "headers", "reply_to", "stream", "sequence"),
 }
 
 

@@ -73,8 +73,7 @@ class Inlet:
 
     async def put(self, incoming: Incoming) -> None:
         """Bring a message to the node; returns when it is in the window, which may take long."""
-        if incoming.size > MESSAGE_BYTES_MAX:
-            incoming = _without_payload(incoming)
+        incoming = fitting(incoming)
         async with self._changed:
             await self._changed.wait_for(lambda: not self.is_full)
             self._waiting.append(incoming)
@@ -152,7 +151,10 @@ class Inlet:
         return f"Inlet({self._source_id}, {len(self._waiting)} wait, {self._under_way} under way)"
 
 
-def _without_payload(incoming: Incoming) -> Incoming:
+def fitting(incoming: Incoming) -> Incoming:
+    """The message, without its payload where that is larger than the node can be brought."""
     one = incoming.message
+    if incoming.size <= MESSAGE_BYTES_MAX:
+        return incoming
     fault = f"packet_too_large: a message of {len(one.payload)} bytes; the node can be brought {MESSAGE_BYTES_MAX}"
     return Incoming(SourceMessage(one.topic, received_at_ms=one.received_at_ms, fault=fault), incoming.done)

@@ -9,6 +9,8 @@ from heliograph.sources.interface import MessageSource
 _PLACES: Final[Mapping[str, str]] = {
     "mqtt": "heliograph.sources.mqtt:MqttSubscription",
     "kafka_consumer": "heliograph.sources.kafka:KafkaSubscription",
+    "rabbitmq": "heliograph.sources.rabbitmq:RabbitmqSubscription",
+    "nats": "heliograph.sources.nats:NatsSubscription",
 }
 
 

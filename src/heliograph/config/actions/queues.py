@@ -28,6 +28,7 @@ from heliograph.settings.kinds import (
     Choice,
     Duration,
     Integer,
+    RefusedError,
     SecretText,
     Text,
     Texts,
@@ -140,6 +141,10 @@ class NatsConnectorConfig(ServerConnectorConfig):
         SecretText(), "A token in the place of user and password, or `file://PATH` with it."
     )
     connect_timeout: float = setting(Duration(0.001), 5.0, "How long a connection may take.")
+
+    def __post_init__(self) -> None:
+        if self.token is not None and self.username is not None:
+            raise RefusedError("stands in the place of username and password", "token")
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from heliograph.config.sources.brokers import MqttSource
     from heliograph.config.sources.http import HttpIn
     from heliograph.config.sources.interface import MessageSourceConfig
-    from heliograph.config.sources.queues import KafkaConsumer
+    from heliograph.config.sources.queues import KafkaConsumer, NatsSource, RabbitmqSource
 
 _BROKERS: Final = "heliograph.config.sources.brokers:"
 _HTTP: Final = "heliograph.config.sources.http:"
@@ -28,6 +28,10 @@ class MessageSources:
     mqtt: Mapping[str, MqttSource] = named_sections_of(_BROKERS + "MqttSource", "Subscriptions at MQTT brokers.")
     kafka_consumer: Mapping[str, KafkaConsumer] = named_sections_of(
         _QUEUES + "KafkaConsumer", "Topics of Kafka, read as a consumer group."
+    )
+    rabbitmq: Mapping[str, RabbitmqSource] = named_sections_of(_QUEUES + "RabbitmqSource", "Queues of RabbitMQ.")
+    nats: Mapping[str, NatsSource] = named_sections_of(
+        _QUEUES + "NatsSource", "Subjects of NATS, with JetStream or without."
     )
     http_in: Mapping[str, HttpIn] = named_sections_of(
         _HTTP + "HttpIn", "Webhooks of others, which they send to the port of the HTTP API."

@@ -23,6 +23,7 @@ class SourceMessage(Args, frozen=True):
         query: The same of what stood behind its path.
         columns: What else its type has for rules, by the names of the columns.
         signature: Of a request, what it shows as the signature of its body.
+        count: How many messages a fault stands for.
     """
 
     topic: str
@@ -37,6 +38,7 @@ class SourceMessage(Args, frozen=True):
     query: dict[str, str] = msgspec.field(default_factory=dict)
     columns: dict[str, Any] = msgspec.field(default_factory=dict)
     signature: str = ""
+    count: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 class SourceBatch(NarrowingArgs, frozen=True):

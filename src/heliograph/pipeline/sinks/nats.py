@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import json
 import re
-import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from heliograph.outbound import SocketAddress
+from heliograph.outbound.nats import NatsLogin, close_nats, flush_nats, is_loss, nats_text, open_nats
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import INSTALL
 from heliograph.pipeline.sinks.messages import MessageLink, MessageSink, OnTheirWay
@@ -44,7 +44,6 @@ _OWN_HEADER: Final = "nats-"
 _ON_THEIR_WAY_MAX: Final = 1000
 _MESSAGE_ID: Final = "Nats-Msg-Id"
 _NO_RESPONDERS: Final = "503"
-_CLOSE_S: Final = 1.0
 # What JetStream says of a message that no other try changes.
 _REFUSED_ERRORS: Final = frozenset({10054, 10097})  # larger than the stream takes; headers larger than that
 
@@ -146,7 +145,7 @@ class NatsLink:
     def __exit__(self, *_error: object) -> None:
         try:
             if self._client is not None:
-                self._runner.run(self._close(self._client))
+                self._runner.run(close_nats(self._client))
         finally:
             self._runner.close()
 
@@ -160,7 +159,7 @@ class NatsLink:
             try:
                 self._runner.run(self._publish(window, outgoing))
             except (OSError, TimeoutError, self._errors.Error) as error:
-                raise TransientError(f"{self._sink.target}: {self._text(error)}") from error
+                raise TransientError(f"{self._sink.target}: {nats_text(error)}") from error
 
     async def _publish(self, numbers: list[int], outgoing: OnTheirWay) -> None:
         assert self._client is not None
@@ -195,7 +194,7 @@ class NatsLink:
             self._all_answered.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._sink.timeout_s):
-                    await self._flush(client)
+                    await flush_nats(client, self._sink.timeout_s)
                     self._judge_permissions(numbers, outgoing)  # such messages get no answer
                     self._unanswered = {
                         reply: number for reply, number in self._unanswered.items() if number in outgoing.waiting
@@ -226,15 +225,10 @@ class NatsLink:
                 await client.publish(message.place, message.body, headers=dict(message.headers) or None)
             except self._errors.MaxPayloadError:
                 outgoing.refuse(number, self._too_large(client))
-        await self._flush(client)
+        await flush_nats(client, self._sink.timeout_s)
         self._judge_permissions(numbers, outgoing)
         for number in numbers:
             outgoing.take(number)
-
-    async def _flush(self, client: "Client") -> None:
-        """Wait until the server has what was published, and what it says of that is here."""
-        for _ in range(2):  # nats-py sends the first PING ahead of what it has yet to send
-            await client.flush(max(1, round(self._sink.timeout_s)))
 
     async def _without_stream(self, client: "Client", outgoing: OnTheirWay) -> set[str]:
         """The subjects that no stream takes; not one whose stream is away for a moment."""
@@ -282,11 +276,12 @@ class NatsLink:
 
     async def _open(self) -> None:
         sink = self._sink
-        context = tls_context(sink.tls, SinkError) if sink.tls is not None else None
+        tls = tls_context(sink.tls, SinkError) if sink.tls is not None else None
+        login = NatsLogin(sink.username, sink.password_text, sink.token_text, tls)
         problem: TransientError | None = None
         for address in await asyncio.to_thread(sink.addresses_of, sink.server):
             try:
-                self._client = await self._connect(address, context)
+                self._client = await self._connect(address, login)
             except TransientError as error:
                 problem = error
             else:
@@ -299,41 +294,31 @@ class NatsLink:
             self._inbox = client.new_inbox()
             await client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
 
-    async def _connect(self, address: SocketAddress, context: ssl.SSLContext | None) -> "Client":
-        from nats.aio.client import Client
-
-        sink, client = self._sink, Client()
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        arguments: dict[str, Any] = {}
-        if sink.username is not None:
-            arguments |= {"user": sink.username, "password": sink.password_text or ""}
-        if sink.token is not None:
-            arguments["token"] = sink.token_text
-        if context is not None:
-            arguments |= {"tls": context, "tls_hostname": sink.server.host}
+    async def _connect(self, address: SocketAddress, login: NatsLogin) -> "Client":
+        sink = self._sink
+        try:
+            client = await open_nats(
+                address,
+                sink.server.host,
+                login,
+                sink.connect_timeout_s,
+                sink.declared_at,
+                self._on_error,
+                self._on_lost,
+            )
+        except (OSError, self._errors.Error) as error:
+            raise self._connect_error(error) from error
+        self._lost.clear()
         try:
             async with asyncio.timeout(sink.connect_timeout_s):
-                await client.connect(
-                    f"{'tls' if context is not None else 'nats'}://{host}:{address.port}",
-                    name=sink.declared_at,
-                    error_cb=self._on_error,
-                    disconnected_cb=self._on_lost,
-                    closed_cb=self._on_lost,
-                    connect_timeout=max(1, round(sink.connect_timeout_s)),
-                    allow_reconnect=False,  # to servers that this one names, which nothing has looked at
-                    max_reconnect_attempts=1,  # without a number it tries for ever
-                    reconnect_time_wait=0,
-                    **arguments,
-                )
-                self._lost.clear()
                 await self._listen(client)
-        except (OSError, TimeoutError, self._errors.Error) as error:
-            await self._close(client)
+        except (OSError, self._errors.Error) as error:
+            await close_nats(client)
             raise self._connect_error(error) from error
         return client
 
     def _connect_error(self, error: Exception) -> Exception:
-        texts = [*self._told, self._text(error)]
+        texts = [*self._told, nats_text(error)]
         text = f"{self._sink.target}: {'; '.join(dict.fromkeys(filter(None, texts)))}"
         refusals = ("authorization violation", "authentication", "certificate verify failed")
         if any(word in text.lower() for word in refusals):
@@ -341,28 +326,12 @@ class NatsLink:
         return TransientError(text)
 
     async def _on_error(self, error: Exception) -> None:
-        self._told.append(self._text(error))
-        # Where the server goes away, nats-py cancels itself before it calls what is for that.
-        if isinstance(error, OSError | self._errors.StaleConnectionError):
+        self._told.append(nats_text(error))
+        if is_loss(error):
             self._lost.set()
-
-    @staticmethod
-    async def _close(client: "Client") -> None:
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(_CLOSE_S):
-                await client.close()
-                transport: Any = client._transport  # which nats-py leaves open where the server went away
-                if transport is not None:
-                    transport.close()
-                    await transport.wait_closed()
 
     async def _on_lost(self) -> None:
         self._lost.set()
 
     def _too_large(self, client: "Client") -> str:
         return f"larger than the server takes, which is {client.max_payload} bytes"
-
-    @staticmethod
-    def _text(error: BaseException) -> str:
-        described = getattr(error, "description", None)
-        return str(described or error or type(error).__name__).removeprefix("nats: ")

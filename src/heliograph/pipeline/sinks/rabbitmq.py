@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from heliograph.outbound import SocketAddress
+from heliograph.outbound.rabbitmq import RabbitmqLogin, parameters_of, rabbitmq_cause, rabbitmq_text
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import INSTALL
 from heliograph.pipeline.sinks.messages import MessageLink, MessageSink, OnTheirWay, OutgoingMessage
@@ -151,7 +152,7 @@ class RabbitmqLink:
         self._channel.exchange_declare(exchange, passive=True, callback=_noting(declared, self._connection.ioloop))
         self._run(lambda: bool(declared) or self._channel_fault is not None)
         if self._channel_fault is not None:
-            raise SinkError(f"{self._sink.target}: {_text(self._channel_fault)}")
+            raise SinkError(f"{self._sink.target}: {rabbitmq_text(self._channel_fault)}")
 
     def _publish(self, numbers: Sequence[int], outgoing: OnTheirWay) -> BaseException | None:
         """Publish some messages; returns why the broker closed the channel, if it did."""
@@ -186,11 +187,11 @@ class RabbitmqLink:
     def _judge(self, number: int, fault: BaseException, outgoing: OnTheirWay) -> None:
         code = getattr(fault, "reply_code", 0)
         if code in (_CONTENT_TOO_LARGE, _PRECONDITION_FAILED):
-            outgoing.refuse(number, _text(fault))
+            outgoing.refuse(number, rabbitmq_text(fault))
         elif code in (_NOT_FOUND, _ACCESS_REFUSED):
-            self._refuse(number, _text(fault), outgoing)
+            self._refuse(number, rabbitmq_text(fault), outgoing)
         else:
-            raise TransientError(f"{self._sink.target}: {_text(fault)}")
+            raise TransientError(f"{self._sink.target}: {rabbitmq_text(fault)}")
 
     def _refuse(self, number: int, reason: str, outgoing: OnTheirWay) -> None:
         """Refuse a message whose row has said where it goes; of others the settings are at fault, or the broker's."""
@@ -202,22 +203,9 @@ class RabbitmqLink:
 
     def _connect(self, address: SocketAddress) -> None:
         pika, sink = self._pika, self._sink
-        credentials = pika.PlainCredentials(sink.username or "guest", sink.password_text or "guest")
-        tls = None
-        if sink.tls is not None:
-            tls = pika.SSLOptions(tls_context(sink.tls, SinkError), sink.server.host)
-        parameters = pika.ConnectionParameters(
-            host=address.host,
-            port=address.port,
-            virtual_host=sink.virtual_host,
-            credentials=credentials,
-            heartbeat=max(1, round(sink.heartbeat_s)),
-            blocked_connection_timeout=sink.timeout_s,
-            socket_timeout=sink.timeout_s,
-            stack_timeout=sink.timeout_s,
-            ssl_options=tls,
-            client_properties={"connection_name": sink.declared_at},
-        )
+        tls = tls_context(sink.tls, SinkError) if sink.tls is not None else None
+        login = RabbitmqLogin(sink.virtual_host, sink.heartbeat_s, sink.username, sink.password_text, tls)
+        parameters = parameters_of(address, sink.server.host, login, sink.timeout_s, sink.declared_at)
         self._lost = None
         self._connection = pika.SelectConnection(
             parameters,
@@ -272,13 +260,13 @@ class RabbitmqLink:
         try:
             yield
         except self._pika.exceptions.AMQPError as error:
-            raise TransientError(f"{self._sink.target}: {_text(error)}") from error
+            raise TransientError(f"{self._sink.target}: {rabbitmq_text(error)}") from error
 
     def _loss(self, error: BaseException) -> Exception:
         exceptions = self._pika.exceptions
         is_lasting = isinstance(error, exceptions.ProbableAuthenticationError | exceptions.ProbableAccessDeniedError)
         code = getattr(error, "reply_code", 0)
-        text = f"{self._sink.target}: {_text(error)}"
+        text = f"{self._sink.target}: {rabbitmq_text(error)}"
         if is_lasting or code in (_ACCESS_REFUSED, _NOT_FOUND, _NOT_ALLOWED):
             return SinkError(text)
         return TransientError(text)
@@ -289,7 +277,7 @@ class RabbitmqLink:
         self._connection.ioloop.stop()
 
     def _on_lost(self, connection: Any, error: BaseException) -> None:
-        self._lost = _cause(error)
+        self._lost = rabbitmq_cause(error)
         connection.ioloop.stop()
 
     def _on_channel(self, channel: Any) -> None:
@@ -307,7 +295,7 @@ class RabbitmqLink:
             if isinstance(reason, self._pika.exceptions.ChannelClosedByBroker):
                 self._channel_fault = reason
             else:  # with its connection
-                self._lost = _cause(reason)
+                self._lost = rabbitmq_cause(reason)
             channel.connection.ioloop.stop()
 
     def _on_return(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
@@ -332,25 +320,3 @@ def _noting(noted: list[bool], loop: Any) -> Callable[..., None]:
         loop.stop()
 
     return note
-
-
-def _cause(error: Any) -> BaseException:
-    """What failed, in the errors that pika makes of the steps of a connection."""
-    while True:
-        inner = [getattr(error, "exception", None), *getattr(error, "exceptions", ())[-1:], *error.args[:1]]
-        deeper = [one for one in inner if isinstance(one, BaseException)]
-        if not deeper:
-            found: BaseException = error
-            return found
-        error = deeper[0]
-
-
-def _text(error: BaseException) -> str:
-    """What pika says; some of its errors have what the broker said in their arguments."""
-    code, text = getattr(error, "reply_code", None), getattr(error, "reply_text", None)
-    if code is not None:
-        return f"{code} {text}"
-    if isinstance(error, OSError):
-        return str(error)
-    parts = [str(part) for part in error.args] or [type(error).__name__]
-    return ": ".join(parts)[:500]
