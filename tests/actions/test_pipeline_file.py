@@ -48,6 +48,10 @@ connectors {
   mongodb.set { database = mqtt, parameters { mongo_type = rs, servers = "a,b:27018", replica_set_name = rs0 } }
   disk_log.file { filepath = "/tmp/my_log", max_file_size = 10MB, max_file_number = 7 }
   nats.hub { server = hub, token = t, ssl {} }
+  kinesis.aws { endpoint = "https://kinesis.eu-west-1.amazonaws.com", aws_access_key_id = k, aws_secret_access_key = s
+                max_retries = 3, pool_size = 8 }
+  dynamo.aws { url = "http://127.0.0.1:8000", region = us-west-2, aws_access_key_id = k, aws_secret_access_key = s }
+  sqs.aws { endpoint = "https://sqs.eu-west-1.amazonaws.com", aws_access_key_id = k, aws_secret_access_key = s }
   mqtt.hub { server = "hub:1884", clientid_prefix = x, username = u, password = p }
   parquet.lake { place = "s3://lake/raw", storage_options { region = eu } }
   delta.here {}
@@ -87,6 +91,10 @@ ACTIONS = {
     "mongodb:other": 'connector = set, parameters { collection = "c_${clientid}", payload_template = "${.}" }',
     "disk_log:lines": 'connector = file, parameters { template = "${.}", write_mode = sync }',
     "nats:out": 'connector = hub, parameters { subject = "obs.${topic}", headers { a = "${b}" } }',
+    "kinesis:out": 'connector = aws, parameters { stream_name = s, partition_key = "${clientid}" }',
+    "dynamo:out": 'connector = aws, parameters { table = obs, hash_key = clientid, template = "", '
+    "undefined_vars_as_null = true }",
+    "sqs:out": 'connector = aws, parameters { queue_url = "https://sqs/1/q.fifo", message_group_id = "${topic}" }',
     "mqtt:out": 'connector = hub, parameters { topic = "out/${topic}", qos = 2, retain = "${flags.retain}" }',
     "parquet:obs": "connector = lake, parameters { path = obs, columns { station = string, select = double }, "
     "partition_by = [station] }",
@@ -113,6 +121,7 @@ KAFKA_PROPERTIES = {
     "socket.connection.setup.timeout.ms": "5000",
     "topic.metadata.refresh.interval.ms": "60000",
 }
+AWS = {"access_key_id": "k", "secret_access_key": "s"}
 SINKS: dict[str, dict[str, Any]] = {
     "http:many": {**WEB, "url": "https://a.org:8443/base/in", "method": "POST", "batch_rows": 50, "concurrency": 2},
     "http:get": {**WEB, "url": "https://a.org:8443/base/t?n=${payload.n}", "method": "GET", "batch_rows": 1},
@@ -344,6 +353,33 @@ SINKS: dict[str, dict[str, Any]] = {
         "jetstream": True,
         "timeout": "30000ms",
         "ssl": {"cacertfile": "", "certfile": "", "keyfile": "", "verify": "verify_peer"},
+    },
+    "kinesis:out": {
+        **AWS,
+        "type": "kinesis",
+        "endpoint": "https://kinesis.eu-west-1.amazonaws.com",
+        "stream_name": "s",
+        "partition_key": "${payload.clientid}",
+        "payload": "${payload}",
+        "retry": {"attempts": 4},
+    },
+    "dynamo:out": {
+        **AWS,
+        "type": "dynamo",
+        "endpoint": "http://127.0.0.1:8000",
+        "region": "us-west-2",
+        "table": "obs",
+        "hash_key": "clientid",
+        "template": "${payload}",
+    },
+    "sqs:out": {
+        **AWS,
+        "type": "sqs",
+        "endpoint": "https://sqs.eu-west-1.amazonaws.com",
+        "queue_url": "https://sqs/1/q.fifo",
+        "message_body": "${payload}",
+        "message_group_id": "${payload.topic}",
+        "retry": {"attempts": 3},
     },
     "mqtt:out": {
         "type": "mqtt",

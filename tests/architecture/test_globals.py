@@ -34,6 +34,8 @@ ALLOWED = {
     "shared_groups/turns.py _NO_READERS",
     # What this process has put into its environment, once, before Spark starts.
     "pipeline/datasource/worker_python.py name_own_python",
+    # How services are described in the files of a library.
+    "pipeline/sinks/aws.py _descriptions",
     # The databases that are open: a directory can be open once in a process, and each is looked up by its place.
     "storage/store.py _OPEN",
     # The schema that is built in: nothing can change it.

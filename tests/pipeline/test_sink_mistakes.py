@@ -56,6 +56,19 @@ MISTAKES = {
         ("subject = t, username = u, token = x", "sink.token: stands in the place of username"),
         ('subject = t, headers { "Nats-Msg-Id" = x }', "sink.headers: 'Nats-Msg-Id' is no name"),
     ],
+    'type = kinesis, access_key_id = k, secret_access_key = s, endpoint = "http://h"': [
+        ("partition_key = k", "sink.stream_name: is missing"),
+        ('partition_key = k, stream_name = "a/b"', "expected the name of a stream"),
+        ("stream_name = s, partition_key = k, region = EU", "expected a region such as eu-west-1"),
+    ],
+    "type = dynamo, access_key_id = k, secret_access_key = s, table = obs, hash_key = id": [
+        ('endpoint = "http://u:p@h"', "expected a URL that begins with http:// or https://, without a login"),
+    ],
+    'type = sqs, access_key_id = k, secret_access_key = s, endpoint = "http://h"': [
+        ('queue_url = "http://h/1/q.fifo"', "sink.message_group_id: is missing: a queue whose name ends with .fifo"),
+        ('queue_url = "http://h/1/q.fifo", message_group_id = g, delay_seconds = 1', "sink.delay_seconds: a queue"),
+        ('queue_url = "http://h/1/q", message_deduplication_id = x', "sink.message_deduplication_id: only a queue"),
+    ],
     'type = rabbitmq, server = "h:1"': [
         ("routing_key = k", "sink.exchange: is missing"),
         ("exchange = e, routing_key = k, delivery_mode = 2", "expected non_persistent or persistent"),

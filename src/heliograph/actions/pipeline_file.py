@@ -29,6 +29,9 @@ _WITH_TIMEOUT: Final = (
     "influxdb",
     "elasticsearch",
     "mongodb",
+    "kinesis",
+    "dynamo",
+    "sqs",
 )
 _PROBE_TIMEOUT: Final = "10s"
 

@@ -5,6 +5,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from heliograph.config.actions.aws import (
+    AwsConnectorConfig,
+    DynamoAction,
+    DynamoConnectorConfig,
+    DynamoParameters,
+    EndpointConnectorConfig,
+    KinesisAction,
+    KinesisParameters,
+    SqsAction,
+    SqsParameters,
+)
 from heliograph.config.actions.brokers import (
     KafkaAction,
     KafkaConnectorConfig,
@@ -62,6 +73,7 @@ from heliograph.config.actions.tables import (
     TableConnectorConfig,
 )
 from heliograph.mqtt.template import split_template
+from heliograph.settings.aws import PROBED_NAME
 from heliograph.settings.secrets import FILE_PREFIX, Secret
 from heliograph.settings.tls import ClientTls
 from heliograph.settings.units import Address
@@ -331,6 +343,55 @@ def _nats(connector: NatsConnectorConfig, action: NatsAction) -> SinkSection:
     }
 
 
+def _kinesis(connector: EndpointConnectorConfig, action: KinesisAction) -> SinkSection:
+    given = action.parameters
+    return {
+        "type": "kinesis",
+        **_aws(connector),
+        "stream_name": given.stream_name,
+        "partition_key": of_row(given.partition_key),
+        "payload": of_row(given.payload_template) if given.payload_template else WHOLE,
+        "retry": {"attempts": connector.max_retries + 1},
+    }
+
+
+def _dynamo(connector: DynamoConnectorConfig, action: DynamoAction) -> SinkSection:
+    given = action.parameters
+    return {
+        "type": "dynamo",
+        **_aws(connector),
+        "table": given.table,
+        "hash_key": given.hash_key,
+        "range_key": given.range_key,
+        "template": of_row(given.template) if given.template else WHOLE,
+    }
+
+
+def _sqs(connector: EndpointConnectorConfig, action: SqsAction) -> SinkSection:
+    given = action.parameters
+    group, identity = given.message_group_id, given.message_deduplication_id
+    return {
+        "type": "sqs",
+        **_aws(connector),
+        "queue_url": given.queue_url,
+        "message_body": of_row(given.message_body) if given.message_body else WHOLE,
+        "message_group_id": None if group is None else of_row(group),
+        "message_deduplication_id": None if identity is None else of_row(identity),
+        "delay_seconds": given.delay_seconds,
+        "retry": {"attempts": connector.max_retries + 1},
+    }
+
+
+def _aws(connector: AwsConnectorConfig) -> SinkSection:
+    return {
+        "endpoint": connector.base_url,
+        "region": connector.region,
+        "access_key_id": connector.aws_access_key_id,
+        "secret_access_key": _secret(connector.aws_secret_access_key),
+        "ssl": _tls(connector.tls),
+    }
+
+
 def _parquet(connector: TableConnectorConfig, action: ParquetAction) -> SinkSection:
     given = action.parameters
     return {"type": "parquet", **_table(connector, given.path, given.partition_by), "compression": given.compression}
@@ -421,6 +482,9 @@ _MADE: Final[Mapping[type[ActionConfig], _Made]] = {
     MqttAction: _Made(_mqtt, lambda: MqttParameters(topic="probe")),
     RabbitmqAction: _Made(_rabbitmq, lambda: RabbitmqParameters(exchange="", routing_key="probe")),
     NatsAction: _Made(_nats, lambda: NatsParameters(subject="probe", jetstream=False)),
+    KinesisAction: _Made(_kinesis, lambda: KinesisParameters(stream_name=PROBED_NAME, partition_key="probe")),
+    DynamoAction: _Made(_dynamo, lambda: DynamoParameters(table=PROBED_NAME, hash_key="probe")),
+    SqsAction: _Made(_sqs, lambda: SqsParameters(queue_url=f"https://queues/0/{PROBED_NAME}")),
     ParquetAction: _Made(_parquet),
     DeltaAction: _Made(_delta),
     IcebergAction: _Made(_iceberg),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from heliograph.config.actions.disk_log import DiskLogConnectorConfig
     from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 
+_AWS: Final = "heliograph.config.actions.aws:"
 _BROKERS: Final = "heliograph.config.actions.brokers:"
 _DATABASES: Final = "heliograph.config.actions.databases:"
 _DISK_LOG: Final = "heliograph.config.actions.disk_log:"
@@ -64,6 +65,9 @@ class ConnectorSettings:
         _DISK_LOG + "DiskLogConnectorConfig", "Files of lines."
     )
     nats: Mapping[str, ConnectorConfig] = named_sections_of(_QUEUES + "NatsConnectorConfig", "NATS.")
+    kinesis: Mapping[str, ConnectorConfig] = named_sections_of(_AWS + "EndpointConnectorConfig", "Amazon Kinesis.")
+    dynamo: Mapping[str, ConnectorConfig] = named_sections_of(_AWS + "DynamoConnectorConfig", "Amazon DynamoDB.")
+    sqs: Mapping[str, ConnectorConfig] = named_sections_of(_AWS + "EndpointConnectorConfig", "Amazon SQS.")
     parquet: Mapping[str, ConnectorConfig] = named_sections_of(
         _TABLES + "TableConnectorConfig", "Places of Parquet tables."
     )
@@ -123,6 +127,9 @@ class ActionSettings:
     rabbitmq: Mapping[str, ActionConfig] = named_sections_of(_QUEUES + "RabbitmqAction", "Messages in RabbitMQ.")
     disk_log: Mapping[str, ActionConfig] = named_sections_of(_DISK_LOG + "DiskLogAction", "Lines in files.")
     nats: Mapping[str, ActionConfig] = named_sections_of(_QUEUES + "NatsAction", "Messages in NATS.")
+    kinesis: Mapping[str, ActionConfig] = named_sections_of(_AWS + "KinesisAction", "Records in Amazon Kinesis.")
+    dynamo: Mapping[str, ActionConfig] = named_sections_of(_AWS + "DynamoAction", "Items in Amazon DynamoDB.")
+    sqs: Mapping[str, ActionConfig] = named_sections_of(_AWS + "SqsAction", "Messages in Amazon SQS.")
     parquet: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "ParquetAction", "Parquet tables.")
     delta: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "DeltaAction", "Delta Lake tables.")
     iceberg: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "IcebergAction", "Apache Iceberg tables.")

@@ -21,12 +21,14 @@ KINDS: Final = {
     "csv": ("files", "CsvSink"),
     "delta": ("delta", "DeltaSink"),
     "disk_log": ("disk_log", "DiskLogSink"),
+    "dynamo": ("dynamo", "DynamoSink"),
     "elasticsearch": ("elasticsearch", "ElasticsearchSink"),
     "iceberg": ("iceberg", "IcebergSink"),
     "influxdb": ("influxdb", "InfluxdbSink"),
     "json": ("files", "JsonSink"),
     "http": ("http", "HttpSink"),
     "kafka": ("kafka", "KafkaSink"),
+    "kinesis": ("kinesis", "KinesisSink"),
     "mariadb": ("mysql", "MysqlSink"),
     "mongodb": ("mongodb", "MongodbSink"),
     "mqtt": ("mqtt", "MqttSink"),
@@ -38,6 +40,7 @@ KINDS: Final = {
     "rabbitmq": ("rabbitmq", "RabbitmqSink"),
     "redis": ("redis", "RedisSink"),
     "spark": ("spark_format", "SparkFormatSink"),
+    "sqs": ("sqs", "SqsSink"),
     "webhook": ("http", "HttpSink"),
 }
 

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 #: Of the module of a sink: the package, and what is imported of it.
 _LIBRARIES: Final = {
     "delta": ("deltalake", "deltalake"),
+    "dynamo": ("boto3", "boto3"),
     "iceberg": ("pyiceberg", "pyiceberg.catalog"),
     "kafka": ("confluent-kafka", "confluent_kafka"),
+    "kinesis": ("boto3", "boto3"),
     "mongodb": ("pymongo", "pymongo"),
     "mqtt": ("paho-mqtt", "paho.mqtt.client"),
     "mysql": ("pymysql", "pymysql"),
@@ -21,6 +23,7 @@ _LIBRARIES: Final = {
     "postgresql": ("psycopg", "psycopg"),
     "rabbitmq": ("pika", "pika"),
     "redis": ("redis", "redis"),
+    "sqs": ("boto3", "boto3"),
 }
 
 

@@ -116,11 +116,15 @@ class MessageSink(ServerSink):
         count = len(outgoing.waiting)
         if not count:
             return
-        with batch.connections.opened(self.connected) as link:
-            link.send(outgoing)
+        try:
+            with batch.connections.opened(self.connected) as link:
+                link.send(outgoing)
+        except TransientError as error:
+            error.has_progressed = len(outgoing.waiting) < count
+            raise
         if outgoing.waiting:
             text = f"{len(outgoing.waiting)} of {count} messages were not taken: {outgoing.problem or 'no answer'}"
-            raise TransientError(f"{self.target}: {text}")
+            raise TransientError(f"{self.target}: {text}", has_progressed=len(outgoing.waiting) < count)
 
     def _outgoing(self, chunk: pa.RecordBatch, batch: MicroBatch, begin: int) -> OnTheirWay:
         made = {derived.name: chunk.column(derived.column).to_pylist() for derived in self.derived}

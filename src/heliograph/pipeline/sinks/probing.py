@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.errors import PipelineError, SinkError, sentence_of
+from heliograph.pipeline.sinks.aws import AwsSink
 from heliograph.pipeline.sinks.disk_log import DiskLogSink
 from heliograph.pipeline.sinks.http import HttpSink
 from heliograph.pipeline.sinks.http_database import HttpDatabaseSink
@@ -134,6 +135,11 @@ def _nats(sink: NatsSink, mqtt: str) -> None:
         pass
 
 
+def _aws(sink: AwsSink, mqtt: str) -> None:
+    with sink.connected():
+        pass
+
+
 def _table(sink: TableSink, mqtt: str) -> None:
     sink.check_place()
 
@@ -147,6 +153,7 @@ _PROBES: Final[Mapping[type[Any], Callable[[Any, str], None]]] = {
     MqttSink: _mqtt,
     RabbitmqSink: _rabbitmq,
     NatsSink: _nats,
+    AwsSink: _aws,
     TableSink: _table,
     HttpDatabaseSink: _http_database,
     MongodbSink: _mongodb,

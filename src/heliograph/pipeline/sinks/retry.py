@@ -18,11 +18,16 @@ _Result = TypeVar("_Result")
 
 
 class TransientError(Exception):
-    """The target may take it when tried again, after a pause that it asks for. It ends as `SinkError`."""
+    """The target may take it when tried again, after a pause that it asks for. It ends as `SinkError`.
 
-    def __init__(self, text: str, pause_s: float | None = None) -> None:
+    Args:
+        has_progressed: Whether it has taken a part meanwhile: such a try counts as the first.
+    """
+
+    def __init__(self, text: str, pause_s: float | None = None, *, has_progressed: bool = False) -> None:
         super().__init__(text)
         self.pause_s = pause_s
+        self.has_progressed = has_progressed
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,8 @@ class Attempts:
             try:
                 result = action()
             except TransientError as error:
+                if error.has_progressed:
+                    failures, last_start = 0, self._clock() + self._policy.deadline_s
                 failures += 1
                 pause = self._policy.pause_s(failures) if error.pause_s is None else error.pause_s
                 if failures >= self._policy.attempts or self._clock() + pause > last_start:
