@@ -15,7 +15,7 @@ from heliograph.pipeline.datasource.client import StorageClient
 from heliograph.pipeline.runner.backlog import RunnerBacklog
 from heliograph.pipeline.runner.letters import DeadLetters
 from heliograph.pipeline.runner.worker import ActionWorker
-from heliograph.pipeline.running.figures import RUNNING
+from heliograph.pipeline.running.figures import RUNNING, WAITING
 from heliograph.pipeline.side_outputs.fallbacks import NodeFallbacks
 from heliograph.pipeline.side_outputs.refused_rows import RefusedRow
 from heliograph.processes.backoff import Backoff
@@ -130,6 +130,20 @@ def test_of_equal_rows_only_the_refused_one_is_a_letter_or_falls_back(stored: "S
         figures = worker.figures
         assert (figures.rows_refused, figures.dead_letters + figures.rows_fallen_back) == (1, 1)
     assert given == [1]
+
+
+def test_a_row_that_alone_is_refused_waits_for_rows_behind_it_and_is_a_letter(stored: "Stored", tmp_path: Path) -> None:
+    """A wrong password refuses each row; only rows that pass tell that it is right."""
+    stored.put(ROWS, [b"bad"])
+    with webhook() as web:
+        web.answer = lambda request: Answer(403 if b"bad" in request.body else 200)
+        with running(stored, tmp_path, web) as worker:
+            wait_until(lambda: worker.figures.failures > 2, lambda: f"{worker.figures}")
+            assert (worker.figures.dead_letters, worker.figures.state) == (0, WAITING)
+            stored.put(ROWS, [b"ok"])
+            wait_until(lambda: worker.figures.rows_read, lambda: f"{worker.figures}")
+    figures = worker.figures
+    assert (figures.dead_letters, figures.rows_written) == (1, 1)
 
 
 def test_rows_are_gathered_until_a_batch_is_full(stored: "Stored", tmp_path: Path) -> None:

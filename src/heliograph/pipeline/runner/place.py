@@ -67,6 +67,11 @@ class ActionPlace:
         write_offsets(self._directory, self.batch, end, is_sure=self._is_sure)
         self.begun = end
 
+    def extend(self, end: Offset) -> None:
+        """Have the batch that was begun end later: for sinks that do not know batches by their numbers."""
+        assert not self._is_sure
+        self.begin(end)
+
     def finish(self) -> None:
         """The next batch is at its target."""
         assert self.begun is not None

@@ -27,6 +27,7 @@ from heliograph.pipeline.running.checkpoint_lock import QueryLock
 from heliograph.pipeline.running.figures import FINISHED, RETRYING, RUNNING, WAITING, QueryFigures
 from heliograph.pipeline.side_outputs.refused_rows import RefusedRow, RefusedRows
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch
+from heliograph.pipeline.sinks.retry import SuspectRowsError
 from heliograph.processes.backoff import Backoff
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ _LEAST_PAUSE_S: Final = 0.02
 _LOOK_AGAIN_S: Final = 5.0
 _LOCK_AGAIN_S: Final = 0.25
 _LETTERS_MAX: Final = 10_000
+# How far a batch is extended whose rows are all refused for what may be their own fault.
+_SUSPECT_BATCHES: Final = 4
 _PAYLOAD: Final = "payload"
 _EXPIRED: Final = "it waited for longer than resource_opts.request_ttl"
 _RECEIVED_AT: Final = "received_at"
@@ -96,6 +99,7 @@ class ActionWorker:
         self._woken = Event()
         self._hurried = Event()
         self._has_rows = False
+        self._rows_begun = 0
         self._stopping = False
         self._thread = Thread(target=self._run, name=action.query, daemon=True)
 
@@ -177,10 +181,23 @@ class ActionWorker:
             if end is None:
                 return False
             place.begin(end)
-        self._write(client, place)
+        try:
+            self._write(client, place)
+        except SuspectRowsError:
+            self._take_more(client, place)
+            raise
         place.finish()
         self.reached = place.reached
         return True
+
+    def _take_more(self, client: StorageClient, place: ActionPlace) -> None:
+        """Add rows to a batch that is refused as a whole: if the target takes these, it refuses rows and not us."""
+        assert place.begun is not None
+        rows = self._rows_begun
+        if self.action.sink.guarantee is Guarantee.EXACTLY_ONCE or rows > _SUSPECT_BATCHES * self.action.batch_rows:
+            return
+        if (end := self._next_end(client, place.begun)) is not None:
+            place.extend(end)
 
     def _drop(self, place: ActionPlace, end: Offset, rows: int) -> None:
         """Leave the oldest rows out, as a batch without any."""
@@ -253,6 +270,7 @@ class ActionWorker:
         assert place.begun is not None
         begin = time.monotonic()
         waiting, expired = self._waiting(client, place.reached, place.begun)
+        self._rows_begun = len(waiting.payloads)
         rows_max = _LETTERS_MAX if action.fallbacks is None else max(_LETTERS_MAX, action.batch_rows)
         refusals = RefusedRows(action.query, self._directory, place.batch, rows_max)
         batch = MicroBatch(

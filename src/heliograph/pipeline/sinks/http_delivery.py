@@ -26,7 +26,7 @@ from heliograph.outbound.http_connection import (
 )
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import MicroBatch
-from heliograph.pipeline.sinks.retry import Attempts, TransientError
+from heliograph.pipeline.sinks.retry import Attempts, SuspectRowsError, TransientError
 from heliograph.pipeline.sinks.rows import PREFIX
 from heliograph.pipeline.sinks.servers import ServerSink
 
@@ -45,6 +45,7 @@ _ANSWER_MAX: Final = 300
 _TRANSIENT_STATUS: Final = frozenset({408, 425, 429})
 # The service refuses us or does not know the address: nothing that a row can help, unless the row made the address.
 _LASTING_STATUS: Final = frozenset({401, 403, 407})
+_FORBIDDEN: Final = 403  # also what a filter before a service answers to a body that it does not like
 _ADDRESS_STATUS: Final = frozenset({404, 405, 410})
 
 # What the request itself says of its body and its connection.
@@ -173,6 +174,10 @@ class _Messages:
         return url.origin, head
 
 
+class _SuspectRequestError(SinkError):
+    """A service refuses us, or what a row has made of a request: whether it takes other requests tells."""
+
+
 class RefusedRequestError(Exception):
     """A service will never take a request. It does not leave the sinks."""
 
@@ -221,6 +226,8 @@ class HttpDelivery:
         except ValueError as error:
             raise SinkError(f"{sink.target}: no request can be made: {error}") from error
         self._under_way: deque[_UnderWay] = deque()
+        self._suspects: list[_Request] = []
+        self._witness: _Request | None = None  # that was taken
         self._numbers = count()
         self._figures = Counter(dict.fromkeys(("rows", "bytes", "requests", "retries", "refused"), 0))
 
@@ -249,7 +256,50 @@ class HttpDelivery:
         """Await all answers; returns the figures of the batch."""
         while self._under_way:
             self._bring(self._under_way.popleft())
+        if self._suspects:
+            self._judge_suspects()
         return dict(self._figures)
+
+    def _judge_suspects(self) -> None:
+        """Find out whether requests that seemed to be refused for our login are refused for their rows.
+
+        They are where the service takes another request before and after it has refused them again. That one is sent
+        twice, with the same idempotency key. Rows are never refused by less: a login that has just been revoked, or a
+        service that was wrong for a moment, would turn all of a batch into dead letters.
+        """
+        suspects, self._suspects = self._suspects, []
+        if self._witness is None and (error := self._suspicion(suspects.pop(0))) is not None:
+            raise SuspectRowsError(f"{error}; so it is with all requests of the batch")
+        assert self._witness is not None
+        found: list[tuple[_Request, SinkError]] = []
+        while suspects:
+            one = suspects.pop()
+            if (error := self._suspicion(one)) is None:
+                continue
+            if one.count > 1:
+                suspects += one.halves()
+            else:
+                found.append((one, error))
+        if found and (error := self._suspicion(self._witness, counts=False)) is not None:
+            raise error
+        for one, error in reversed(found):
+            self._figures["refused"] += 1
+            self._refuse(one.rows.chunk, one.begin, f"{error}, and takes others")
+
+    def _suspicion(self, request: _Request, *, counts: bool = True) -> SinkError | None:
+        """Send a request again: why it is refused as before, None where it is taken."""
+        try:
+            Attempts(self._sink.retry, tell=self._tell_retry).run(lambda: self._conclude(self._start(request)))
+        except _SuspectRequestError as error:
+            return error
+        if counts:
+            self._taken(request)
+        return None
+
+    def _taken(self, request: _Request) -> None:
+        self._witness = request
+        self._figures["rows"] += request.count
+        self._figures["bytes"] += len(request.body or b"")
 
     def _start(self, request: _Request) -> _UnderWay:
         made = _UnderWay(request)
@@ -278,6 +328,9 @@ class HttpDelivery:
         self._figures["requests"] += 1
         try:
             attempts.run(attempt)
+        except _SuspectRequestError:
+            self._figures["retries"] += attempts.retries
+            self._suspects.append(request)
         except RefusedRequestError as error:
             self._figures["retries"] += attempts.retries
             if request.count > 1:
@@ -288,8 +341,7 @@ class HttpDelivery:
                 self._refuse(request.rows.chunk, request.begin, str(error))
         else:
             self._figures["retries"] += attempts.retries
-            self._figures["rows"] += request.count
-            self._figures["bytes"] += len(request.body or b"")
+            self._taken(request)
 
     def _conclude(self, sent: _UnderWay) -> None:
         with self._sink.connecting():
@@ -298,14 +350,15 @@ class HttpDelivery:
                 raise sent.problem
             answer = sent.connection.receive()
         self._connections.give_back(sent.connection)
-        judge(answer, self._sink.target, is_fixed=self._form.url is not None)
+        judge(answer, self._sink.target, is_fixed=self._form.url is not None, has_suspects=True)
 
 
-def judge(answer: HttpClientAnswer, target: str, *, is_fixed: bool = True) -> None:
+def judge(answer: HttpClientAnswer, target: str, *, is_fixed: bool = True, has_suspects: bool = False) -> None:
     """Look whether a request was taken.
 
     Args:
         is_fixed: Whether no row made the address.
+        has_suspects: Whether the caller looks for the row that has the service refuse us.
 
     Raises:
         TransientError: It may be when sent again.
@@ -318,6 +371,8 @@ def judge(answer: HttpClientAnswer, target: str, *, is_fixed: bool = True) -> No
     if status in _TRANSIENT_STATUS or status >= 500:
         pause_s = _retry_after_s(answer.headers.get(b"retry-after"))
         raise TransientError(f"{target} {text}", pause_s)
+    if has_suspects and status in _LASTING_STATUS and (not is_fixed or status == _FORBIDDEN):
+        raise _SuspectRequestError(f"{target} {text}")
     if status < 400 or status in _LASTING_STATUS or (status in _ADDRESS_STATUS and is_fixed):
         raise SinkError(f"{target} {text}")
     raise RefusedRequestError(text)

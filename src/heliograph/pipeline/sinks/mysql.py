@@ -18,7 +18,12 @@ from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode,
 from heliograph.pipeline.sinks.keyed_rows import newer_condition
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.rows import RowField, Rows
-from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
+from heliograph.pipeline.sinks.sql_batches import (
+    RefusedRowsError,
+    SlowStatementError,
+    python_rows,
+    write_exactly_once,
+)
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, batch_rows
 from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily
 from heliograph.pipeline.tls import tls_context
@@ -82,6 +87,9 @@ _ROW_CODES: Final = frozenset(
     | {1452, 1526, 1557, 1586, 1644, 1690, 1713, 1748, 1761, 1762, 3140, 3141, 3156, 3819, 3903, 3988, 4025}
 )
 
+# A connection that the client has ended, since the answer took too long.
+_LOST: Final = 2013
+_TIMED_OUT: Final = "timed out"
 # Too many connections, shutdown, lock wait timeout, deadlock, read-only for now, and a lost connection's.
 _TRANSIENT_CODES: Final = frozenset(
     {0, 1040, 1053, 1077, 1078, 1079, 1158, 1159, 1160, 1161, 1203, 1205, 1206, 1213, 1226, 1290, 1317, 1637, 1836}
@@ -405,6 +413,8 @@ def translated(target: str, *, rows: bool = True) -> Iterator[None]:
         text = " ".join(str(part) for part in (error.args[1:] if code is not None else error.args))[:_TEXT_MAX]
         if rows and (code in _ROW_CODES or (code is None and isinstance(error, pymysql.ProgrammingError))):
             raise RefusedRowsError(text) from error
+        if rows and code == _LOST and _TIMED_OUT in text:
+            raise SlowStatementError(f"{target}: {text}") from error
         is_full = code == _ENGINE_CODE and _DISK_FULL in text
         if code in _TRANSIENT_CODES or code in _RESOURCE_CODES or is_full:
             raise TransientError(f"{target}: {text or 'the connection was lost'}") from error

@@ -21,7 +21,12 @@ from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode,
 from heliograph.pipeline.sinks.keyed_rows import newer_condition
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.rows import RowField, Rows
-from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
+from heliograph.pipeline.sinks.sql_batches import (
+    RefusedRowsError,
+    SlowStatementError,
+    python_rows,
+    write_exactly_once,
+)
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink
 from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily
 from heliograph.settings.addresses import ServerAddress
@@ -99,6 +104,7 @@ _READ_ONLY: Final = "25006"
 # Of the classes: a database that was dropped or takes no connections by configuration is nothing that passes.
 _LASTING_STATES: Final = ("57P04", "55000")
 _CONSTRAINTS: Final = "23"
+_STATEMENT_TIMEOUT: Final = "57014"
 _TEXT_MAX: Final = 500
 
 
@@ -458,6 +464,8 @@ def translated(target: str, *, rows: bool = True) -> Iterator[None]:
         is_row = is_row or (not state and isinstance(error, psycopg.DataError))
         if is_row and rows:
             raise RefusedRowsError(_sentence(error)) from error
+        if state == _STATEMENT_TIMEOUT and rows:
+            raise SlowStatementError(text) from error
         is_passing = state[:2] in _TRANSIENT_CLASSES and state not in _LASTING_STATES
         is_passing = is_passing or state == _READ_ONLY or (not rows and state[:2] == _CONSTRAINTS)
         if is_passing or (not state and isinstance(error, psycopg.OperationalError) and not _is_login(error)):

@@ -30,6 +30,13 @@ class TransientError(Exception):
         self.has_progressed = has_progressed
 
 
+class SuspectRowsError(SinkError):
+    """The target refuses all rows of a batch, for what may be a fault of the rows, or of the login that they share.
+
+    Rows that it takes beside them would tell; an engine may bring such a batch again with rows behind it.
+    """
+
+
 @dataclass(frozen=True)
 class RetryPolicy:
     attempts: int = setting(Integer(1, 100), 5, "How often at most, with the first.")

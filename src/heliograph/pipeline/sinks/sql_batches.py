@@ -6,21 +6,32 @@ is run again finds itself there and does nothing, whatever was killed, and wheth
 Rows that the database will never take (a value out of range, a constraint) are found by halving the chunk in which they
 are, behind savepoints. The rest of the batch is written. The refused rows are reported before the commit: after it, a
 repeated batch would not find them any more.
+
+A row whose statement always times out would hold up all others. Where a batch has failed for that as often as it is
+tried, its rows are tried one by one, and one that times out while others do not is refused.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import MicroBatch, Written
-from heliograph.pipeline.sinks.retry import Attempts, RetryPolicy
+from heliograph.pipeline.sinks.retry import Attempts, RetryPolicy, TransientError
 from heliograph.pipeline.sinks.rows import Rows
 
 _log = logging.getLogger(__name__)
+
+# Rows of a batch that may be slow: each costs two timeouts to find.
+_SLOW_MAX: Final = 3
+
+
+class SlowStatementError(TransientError):
+    """The time of a statement was over: the database is slow, or what one row has it do."""
 
 
 class RefusedRowsError(Exception):
@@ -75,7 +86,21 @@ def write_exactly_once(
     """
     attempts = Attempts(policy, tell=batch.tell_retry)
     reports = RefusalReports(batch)
-    outcome = attempts.run(lambda: _write_once(connect, rows, batch, chunk_rows, replace, reports))
+    slow: dict[int, str] = {}
+
+    def attempt() -> _Outcome:
+        return _write_once(connect, rows, batch, chunk_rows, replace, reports, slow)
+
+    try:
+        outcome = attempts.run(attempt)
+    except SinkError as error:
+        if replace or not isinstance(error.__cause__, SlowStatementError):
+            raise
+        with suppress(TransientError, SinkError):  # the database is away by now
+            slow.update(_slow_rows(connect, rows, chunk_rows))
+        if not slow:
+            raise
+        outcome = attempts.run(attempt)
     if outcome.is_repeated:
         _log.info("%s: batch %d was written before and is left as it is", batch.query, batch.number)
     figures = {"rows": outcome.rows, "bytes": outcome.bytes, "retries": attempts.retries}
@@ -106,6 +131,7 @@ def _write_once(
     chunk_rows: int,
     replace: bool,
     reports: RefusalReports,
+    slow: Mapping[int, str],
 ) -> _Outcome:
     outcome = _Outcome()
     with connect() as transaction:
@@ -115,12 +141,66 @@ def _write_once(
             return outcome
         if replace:
             transaction.empty_table()
+        begin = 0
         for chunk in rows.chunks(chunk_rows):
-            _write_halving(transaction, rows, chunk, outcome)
+            left_out = {place: slow[begin + place] for place in range(chunk.num_rows) if begin + place in slow}
+            outcome.refused += [(rows.row(chunk, place), reason) for place, reason in left_out.items()]
+            begin += chunk.num_rows
+            if left_out:
+                chunk = chunk.take(pa.array([place for place in range(chunk.num_rows) if place not in left_out]))
+            if chunk.num_rows:
+                _write_halving(transaction, rows, chunk, outcome)
         transaction.record(batch.owner, batch.query, batch.number)
         reports.add(outcome.refused)
         transaction.commit()
     return outcome
+
+
+def _slow_rows(
+    connect: Callable[[], AbstractContextManager[SqlTransaction]], rows: Rows, chunk_rows: int
+) -> dict[int, str]:
+    """The rows whose statements time out twice while those of others before or between and after them do not.
+
+    They are tried one by one, and all of it is undone. None are found where two in a row time out, or more than a few:
+    then the database is slow, or locked.
+
+    Returns:
+        The reasons, by the numbers of the rows.
+    """
+    singles = [chunk.slice(place, 1) for chunk in rows.chunks(chunk_rows) for place in range(chunk.num_rows)]
+    found: dict[int, str] = {}
+    witness: pa.RecordBatch | None = None
+    begin = 0
+    while begin < len(singles):
+        count, reason = _passing(connect, singles[begin:])
+        if count:
+            witness = singles[begin]
+        if reason is None:
+            break
+        if (found and not count) or len(found) == _SLOW_MAX:
+            return {}
+        found[begin + count] = reason
+        begin += count + 1
+    if witness is None:
+        return {}
+    again = {number: reason for number, reason in found.items() if _passing(connect, [singles[number]])[1] is not None}
+    return again if _passing(connect, [witness])[1] is None else {}
+
+
+def _passing(
+    connect: Callable[[], AbstractContextManager[SqlTransaction]], singles: Sequence[pa.RecordBatch]
+) -> tuple[int, str | None]:
+    """How many of some rows the database answers until one is slow, and why that is so; None where none is."""
+    count = 0
+    try:
+        with connect() as transaction:
+            for one in singles:
+                with suppress(RefusedRowsError):
+                    transaction.write(one)
+                count += 1
+    except SlowStatementError as error:
+        return count, str(error)
+    return count, None
 
 
 def _write_halving(transaction: SqlTransaction, rows: Rows, chunk: pa.RecordBatch, outcome: _Outcome) -> None:
