@@ -13,6 +13,7 @@ import pytest
 from heliograph.actions.fallback_calls import FallbackRow
 from heliograph.pipeline.datasource.client import StorageClient
 from heliograph.pipeline.runner.backlog import RunnerBacklog
+from heliograph.pipeline.runner.batch_memory import BatchMemory, BatchShare
 from heliograph.pipeline.runner.letters import DeadLetters
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import RUNNING, WAITING
@@ -35,10 +36,15 @@ ROWS = "$pipeline/http:web/one"
 
 @contextmanager
 def running(
-    stored: "Stored", directory: Path, web: Webhook, clock_s: Callable[[], float] = time.time, **more: Any
+    stored: "Stored",
+    directory: Path,
+    web: Webhook,
+    clock_s: Callable[[], float] = time.time,
+    memory: BatchMemory | None = None,
+    **more: Any,
 ) -> Iterator[ActionWorker]:
     made = web_settings(directory, web.url, stored.endpoint)
-    worker = ActionWorker(replace(made.actions[0], **more), made, backoff=AT_ONCE, clock_s=clock_s)
+    worker = ActionWorker(replace(made.actions[0], **more), made, backoff=AT_ONCE, memory=memory, clock_s=clock_s)
     worker.start()
     try:
         yield worker
@@ -144,6 +150,22 @@ def test_a_row_that_alone_is_refused_waits_for_rows_behind_it_and_is_a_letter(st
             wait_until(lambda: worker.figures.rows_read, lambda: f"{worker.figures}")
     figures = worker.figures
     assert (figures.dead_letters, figures.rows_written) == (1, 1)
+
+
+def test_the_batches_of_all_actions_share_a_bound(stored: "Stored", tmp_path: Path) -> None:
+    """One that is slow makes those of others smaller, and holds none of them up."""
+    memory = BatchMemory(8000, 1000)
+    slow = BatchShare(memory)
+    assert [slow.take(9000), BatchShare(memory).take(9000), BatchShare(memory).take(1)] == [4000, 2000, 1000]
+    slow.keep(6000)
+    rows = [b"%02d" % number + b"x" * 300 for number in range(12)]
+    for row in rows:
+        stored.put(ROWS, [row])
+    with webhook() as web, running(stored, tmp_path, web, memory=memory) as worker:
+        wait_until(lambda: worker.figures.rows_written == len(rows), lambda: f"{worker.figures}")
+    assert bodies(web) == rows
+    assert worker.figures.batches > 2
+    assert "9000 of 8000 bytes" in repr(memory)
 
 
 def test_rows_are_gathered_until_a_batch_is_full(stored: "Stored", tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.roots import LOCAL, connector_of
 from heliograph.config.settings import Config
 
-# The runner holds a batch some six times over while it makes requests of it, for each action.
+# Of one action; those of all share what `heliograph.pipeline.runner.batch_memory` says.
 _BATCH_BYTES: Final = 2 << 20
 
 

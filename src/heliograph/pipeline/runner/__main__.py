@@ -27,6 +27,7 @@ from heliograph.observe.side_log import log_to_stderr
 from heliograph.pipeline.errors import PipelineError, sentence_of
 from heliograph.pipeline.files.definition import DeadLetterSettings
 from heliograph.pipeline.runner.backlog import RunnerBacklog
+from heliograph.pipeline.runner.batch_memory import BatchMemory
 from heliograph.pipeline.runner.settings import RunnerSettings, read_settings, tested_sink
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import FAILED, QueryFigures
@@ -55,6 +56,7 @@ class Runner:
         self._settings = read_settings(file)
         self._workers: dict[str, ActionWorker] = {}
         self._leaving: list[ActionWorker] = []
+        self._memory = BatchMemory()
         self._error: str | None = None
         self._ending = Event()
         self._status = ""
@@ -120,7 +122,7 @@ class Runner:
         for query, action in wanted.items():
             if query not in self._workers:
                 before = [worker for worker in self._leaving if worker.action.query == query]
-                self._workers[query] = worker = ActionWorker(action, settings, before=before)
+                self._workers[query] = worker = ActionWorker(action, settings, before=before, memory=self._memory)
                 worker.start()
         self._leaving = [worker for worker in self._leaving if not worker.join(0)]
 

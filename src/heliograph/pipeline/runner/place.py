@@ -68,7 +68,7 @@ class ActionPlace:
         self.begun = end
 
     def extend(self, end: Offset) -> None:
-        """Have the batch that was begun end later: for sinks that do not know batches by their numbers."""
+        """Let the batch that was begun end later: for sinks that do not know batches by their numbers."""
         assert not self._is_sure
         self.begin(end)
 

@@ -18,6 +18,7 @@ from heliograph.pipeline.datasource.client import MessageSelection, ReadPlan, St
 from heliograph.pipeline.datasource.offsets import Offset, make_offset, more_lost
 from heliograph.pipeline.datasource.read_bounds import LATEST, parse_bound
 from heliograph.pipeline.errors import DatabaseAbsentError, DataLossError, PipelineError, sentence_of
+from heliograph.pipeline.runner.batch_memory import BatchMemory, BatchShare
 from heliograph.pipeline.runner.connections import KeptConnection
 from heliograph.pipeline.runner.letters import FALLBACK_COLUMNS, DeadLetters, given_to_fallbacks
 from heliograph.pipeline.runner.local_rows import MESSAGE_ID, LocalRows
@@ -69,6 +70,7 @@ class ActionWorker:
 
     Args:
         before: Workers of the same query, for whose end it waits.
+        memory: Shared by all actions of the runner.
 
     Attributes:
         figures: What it has done since the start of the runner; what waits is `backlog`'s.
@@ -81,6 +83,7 @@ class ActionWorker:
         settings: RunnerSettings,
         before: "Sequence[ActionWorker]" = (),
         backoff: Backoff | None = None,
+        memory: BatchMemory | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
         self.action = action
@@ -100,6 +103,7 @@ class ActionWorker:
         self._hurried = Event()
         self._has_rows = False
         self._rows_begun = 0
+        self._share = BatchShare(memory or BatchMemory())
         self._stopping = False
         self._thread = Thread(target=self._run, name=action.query, daemon=True)
 
@@ -168,6 +172,12 @@ class ActionWorker:
 
     def _step(self, client: StorageClient) -> bool:
         """Bring one batch to the target; False where nothing is stored behind the last one."""
+        try:
+            return self._bring_batch(client)
+        finally:
+            self._share.keep(0)
+
+    def _bring_batch(self, client: StorageClient) -> bool:
         action = self.action
         if self._place is None:
             is_sure = action.sink.guarantee is Guarantee.EXACTLY_ONCE
@@ -241,7 +251,9 @@ class ActionWorker:
         until_s = time.monotonic() + action.batch_time_s
         while True:
             selection, positions = self.selected(reached), reached["streams"]
-            plan = client.plan(selection, positions, messages_max=action.batch_rows, bytes_max=action.batch_bytes)
+            bytes_max = self._share.take(action.batch_bytes)
+            plan = client.plan(selection, positions, messages_max=action.batch_rows, bytes_max=bytes_max)
+            self._share.keep(sum(step.bytes for step in plan.streams.values()))
             left_s = until_s - time.monotonic()
             is_full = plan.messages >= action.batch_rows or plan.messages_remaining > 0
             if not plan.messages or is_full or left_s <= 0 or self._stopping:
@@ -286,6 +298,7 @@ class ActionWorker:
         if waiting.payloads:
             rows = LocalRows(waiting.payloads, action.sink, is_text=action.has_text_rows, ids=waiting.ids)
             figures.rows_under_way, figures.batch_bytes = len(waiting.payloads), sum(map(len, waiting.payloads))
+            self._share.keep(figures.batch_bytes)
             try:
                 figures.sink_figures.update(action.sink.write(rows, batch).figures)
             finally:
