@@ -24,7 +24,7 @@ from heliograph.settings.units import Address
 from support.added_columns import missing_columns_are_shown_and_added, writers_add_the_same_columns
 from support.cases import cases
 from support.postgresql import Postgresql, postgresql
-from support.sinks import Refused, batch_of, sink_of
+from support.sinks import Refused, batch_of, sink_of, write_rows
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored
@@ -446,3 +446,13 @@ def test_a_table_in_use_gets_its_columns_later(spark: SparkSession, server: Post
             write_batch(sink, rows, batch_of(0, query="in_use"))
     write_batch(sink, rows, batch_of(0, query="in_use"))
     assert list(server.query("SELECT id, n FROM in_use")) == [(1, 2)]
+
+
+def test_a_row_for_which_the_server_is_slow_holds_up_no_others(server: Postgresql) -> None:
+    server.query("CREATE TABLE slow (n int, s text)")
+    statement = "INSERT INTO slow SELECT CAST(${payload.n} AS int), pg_sleep(CAST(${payload.s} AS int))"
+    sink = sink_of(server.section(f'sql = "{statement}", timeout = 1s, retry {{ attempts = 1 }}'))
+    refused = Refused()
+    write_rows(sink, batch_of(0, refused), *({"n": number, "s": 30 if number == 2 else 0} for number in (1, 2, 3)))
+    assert [row["payload"] for row, _ in refused.rows] == [b'{"n": 2, "s": 30}']
+    assert sorted(number for (number,) in server.query("SELECT n FROM slow")) == [1, 3]
