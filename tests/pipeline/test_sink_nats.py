@@ -13,6 +13,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import DiscardPolicy, StreamConfig
 
+from heliograph.actions.loops import marked
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.runner.connections import KeptConnection
 from heliograph.pipeline.runner.local_rows import LocalRows
@@ -69,6 +70,22 @@ def test_a_stream_has_each_row_once_also_where_a_batch_runs_again(server: Nats) 
 
     message = server.ask(first)
     assert (message.subject, json.loads(message.data), message.headers["n"]) == ("obs.warm", documents[1], "1")
+
+
+def test_messages_name_the_nodes_where_a_row_has_been(server: Nats) -> None:
+    section = {"type": "nats", "server": f"localhost:{server.port}", "username": "all", "password": "s3cret"}
+    made = marked({**section, "subject": "obs.via", "payload": "x"}, "here")
+    row = {"pub_props": {"User-Property": {"heliograph-via": "far,far2"}}}
+    write(json.dumps(made), [row, {}], batch_of(4))
+
+    async def marks(client: Client) -> list[str]:
+        stream = client.jetstream()
+        last = await stream.get_last_msg("OBS", "obs.via")
+        assert last.seq is not None
+        before = await stream.get_msg("OBS", last.seq - 1)
+        return [(one.headers or {})["heliograph-via"] for one in (before, last)]
+
+    assert server.ask(marks) == ["here,far,far2", "here"]
 
 
 def test_a_row_that_leads_nowhere_is_refused_alone(server: Nats) -> None:

@@ -224,6 +224,9 @@ async def test_a_queue_comes_in_with_its_columns_and_its_order_outlasts_a_kill(
         await has_state(node, "rabbitmq:wrong", "disconnected", "ACCESS_REFUSED")
         sources = part_of(node)
         assert "other" not in sources.state("rabbitmq:wrong")[1]
+        round_one = pika.BasicProperties(headers={"heliograph-via": sources.site})
+        await asyncio.to_thread(publish, broker, "warm.x", [b"round"], round_one)
+        await until(lambda: sources.counts("rabbitmq:one").get("dropped.loop") == 1, WAIT_S)
         pid = sources.pid
         assert pid is not None
         values = [b"%d" % number for number in range(600)]

@@ -30,10 +30,17 @@ def kafka() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def produce(kafka: KafkaCluster, topic: str, values: list[bytes], partition: int = 0) -> None:
+def produce(kafka: KafkaCluster, topic: str, values: list[bytes], partition: int = 0, mark: str = "") -> None:
     producer = Producer({"bootstrap.servers": kafka.servers})
     for value in values:
-        producer.produce(topic, value, key=b"k", partition=partition, timestamp=1_700_000_000_123, headers={"a": "b"})
+        producer.produce(
+            topic,
+            value,
+            key=b"k",
+            partition=partition,
+            timestamp=1_700_000_000_123,
+            headers={"heliograph-via": mark} if mark else {"a": "b"},
+        )
     assert producer.flush(WAIT_S) == 0
 
 
@@ -85,6 +92,8 @@ async def test_messages_come_with_their_columns_and_the_group_goes_on_after_a_ki
         await is_connected(node, "kafka_consumer:one")
         await has_state(node, "kafka_consumer:absent", "disconnected", "has no topic no_such")
         sources = part_of(node)
+        await asyncio.to_thread(produce, kafka, "first", [b"round"], mark=sources.site)
+        await until(lambda: sources.counts("kafka_consumer:one").get("dropped.loop") == 1, WAIT_S)
         pid = sources.pid
         assert pid is not None
         values = [b"%d" % number for number in range(2000)]
@@ -94,7 +103,7 @@ async def test_messages_come_with_their_columns_and_the_group_goes_on_after_a_ki
         while found[-1][1] != values[-1]:
             found += await received(client, 1)
         assert list(dict.fromkeys(value for _, value in found)) == values
-        await until(lambda: committed(kafka, "g", "first") == 2001, WAIT_S)
+        await until(lambda: committed(kafka, "g", "first") == 2002, WAIT_S)
         one, *_, last = kafka.servers.split(",")
         denied = f"outbound.denied_ports = [{last.rpartition(':')[2]}]\n"  # of a broker that the first one names
         assert await node.change(denied + settings.replace(kafka.servers, one))

@@ -40,10 +40,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nats]:
         yield running
 
 
-async def publish(server: Nats, subject: str, values: list[bytes]) -> None:
+async def publish(server: Nats, subject: str, values: list[bytes], headers: dict[str, str] | None = None) -> None:
     async def sent(client: Client) -> None:
         for value in values:
-            await client.publish(subject, value, headers={"a": "b"})
+            await client.publish(subject, value, headers=headers or {"a": "b"})
         await client.flush()
 
     await server.answer(sent)
@@ -119,6 +119,8 @@ async def test_messages_of_streams_and_subjects_come_and_the_order_outlasts_a_ki
         assert "other" not in sources.state("nats:wrong")[1]
         await publish(server, "core.a", [b"once"])
         assert await received(client, 1) == [("in/core/a/0", b"once")]
+        await publish(server, "plant.one", [b"round"], {"heliograph-via": f"other, {sources.site}"})
+        await until(lambda: sources.counts("nats:one").get("dropped.loop") == 1, WAIT_S)
         pid = sources.pid
         assert pid is not None
         values = [b"%d" % number for number in range(600)]
@@ -131,7 +133,7 @@ async def test_messages_of_streams_and_subjects_come_and_the_order_outlasts_a_ki
 
         async def is_acknowledged() -> bool:
             info = await consumer(server, "PLANT", "d")
-            return info is not None and info.ack_floor is not None and info.ack_floor.stream_seq == 601
+            return info is not None and info.ack_floor is not None and info.ack_floor.stream_seq == 602
 
         while not await is_acknowledged():
             pass

@@ -1,4 +1,4 @@
-"""The mark of messages that have been at a node: a user property of MQTT, and a header of requests of actions."""
+"""The mark of messages that have been at a node: a user property of MQTT, and a header of what actions send."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -8,6 +8,7 @@ VIA: Final = "heliograph-via"
 
 _NODES_MAX: Final = 32
 _OF_ROW: Final = "${payload.pub_props.User-Property.heliograph-via}"
+_WITH_HEADERS: Final = ("http", "nats")
 _NULL: Final = "null"  # a value that a row lacks
 
 
@@ -23,8 +24,8 @@ def has_gone_round(nodes: list[str], site: str) -> bool:
 
 
 def marked(sink: dict[str, Any], site: str) -> dict[str, Any]:
-    """The section of a sink, whose requests name this node, and the nodes of a row whose rule selects `pub_props`."""
-    if sink["type"] != "http" or not site:
+    """The section of a sink, whose requests or messages name this node, and the nodes of a row that has `pub_props`."""
+    if sink["type"] not in _WITH_HEADERS or not site:
         return sink
-    value = site if sink["batch_rows"] > 1 else f"{site},{_OF_ROW}"
+    value = site if sink.get("batch_rows", 1) > 1 else f"{site},{_OF_ROW}"
     return {**sink, "headers": {**(sink.get("headers") or {}), VIA: value}}

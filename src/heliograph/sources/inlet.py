@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
+from heliograph.actions.loops import VIA
 from heliograph.control.proto_v1.sources import Delivered, SourceBatch, SourceMessage
 from heliograph.processes.backoff import Backoff
 from heliograph.rpc.conversation import UnreachableError
@@ -149,6 +150,14 @@ class Inlet:
 
     def __repr__(self) -> str:
         return f"Inlet({self._source_id}, {len(self._waiting)} wait, {self._under_way} under way)"
+
+
+def mark_of(headers: Mapping[str, object]) -> dict[str, str]:
+    """The header that names the nodes where a message has been, by which one that goes round is known."""
+    found = headers.get(VIA)
+    if isinstance(found, bytes):
+        found = found.decode(errors="replace")
+    return {VIA: found} if isinstance(found, str) else {}
 
 
 def fitting(incoming: Incoming) -> Incoming:

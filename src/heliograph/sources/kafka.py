@@ -23,7 +23,7 @@ from heliograph.outbound import OutboundDeniedError
 from heliograph.outbound.kafka import login_settings
 from heliograph.settings.tls import ClientTls
 from heliograph.settings.units import Address
-from heliograph.sources.inlet import Incoming
+from heliograph.sources.inlet import Incoming, mark_of
 from heliograph.sources.interface import MessageSource, SourceEnvironment, SourceError
 
 if TYPE_CHECKING:
@@ -293,17 +293,19 @@ class KafkaSubscription(MessageSource):
     def _message_of(self, message: "Message") -> SourceMessage:
         one = self._settings
         time_type, time_ms = message.timestamp()
+        headers = {name: value or b"" for name, value in dict(message.headers() or ()).items()}
         return SourceMessage(
             message.topic() or one.topic,
             _encoded(message.value(), one.value_encoding),
             1,
             received_at_ms=time.time_ns() // 1_000_000,
+            headers=mark_of(headers),
             columns={
                 "key": _encoded(message.key(), one.key_encoding),
                 "offset": message.offset(),
                 "ts": time_ms,
                 "ts_type": _TIME_TYPES.get(time_type, "undefined"),
-                "headers": {name: value or b"" for name, value in dict(message.headers() or ()).items()},
+                "headers": headers,
             },
         )
 

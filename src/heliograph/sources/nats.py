@@ -20,7 +20,7 @@ from heliograph.control.proto_v1.sources import SourceMessage
 from heliograph.outbound.nats import NatsLogin, close_nats, flush_nats, is_loss, nats_text, open_nats
 from heliograph.settings.tls import ClientTls
 from heliograph.settings.units import Address
-from heliograph.sources.inlet import WINDOW, WINDOW_BYTES, Incoming
+from heliograph.sources.inlet import WINDOW, WINDOW_BYTES, Incoming, mark_of
 from heliograph.sources.interface import MessageSource, SourceEnvironment, SourceError
 
 try:
@@ -297,12 +297,14 @@ class NatsSubscription(MessageSource):
     # --- messages
 
     def _message_of(self, message: "Msg") -> SourceMessage:
-        columns = {"subject": message.subject, "headers": message.headers or {}}
+        headers = message.headers or {}
+        columns, mark = {"subject": message.subject, "headers": headers}, mark_of(headers)
         if not self._settings.jetstream:
             return SourceMessage(
                 _topic(message),
                 message.data,
                 received_at_ms=_now_ms(),
+                headers=mark,
                 columns={**columns, "reply_to": message.reply},
             )
         at = message.metadata
@@ -312,6 +314,7 @@ class NatsSubscription(MessageSource):
             1,
             dup=at.num_delivered > 1,
             received_at_ms=_now_ms(),
+            headers=mark,
             columns={**columns, "stream": at.stream, "sequence": at.sequence.stream},
         )
 

@@ -24,7 +24,7 @@ from heliograph.outbound import SocketAddress
 from heliograph.outbound.rabbitmq import RabbitmqLogin, parameters_of, rabbitmq_cause, rabbitmq_text
 from heliograph.settings.tls import ClientTls
 from heliograph.settings.units import Address
-from heliograph.sources.inlet import Incoming, fitting
+from heliograph.sources.inlet import Incoming, fitting, mark_of
 from heliograph.sources.interface import MessageSource, SourceEnvironment, SourceError
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class RabbitmqSubscription(MessageSource):
 
     def _message_of(self, method: "Basic.Deliver", properties: "BasicProperties", body: bytes) -> SourceMessage:
         found = {name: getattr(properties, name) for name in _COLUMNS}
-        kept = Properties()
+        headers, kept = properties.headers or {}, Properties()
         if properties.content_type:
             kept.strings[props.CONTENT_TYPE] = properties.content_type
         return SourceMessage(
@@ -244,11 +244,12 @@ class RabbitmqSubscription(MessageSource):
             dup=method.redelivered,
             properties=encode_properties(kept),
             received_at_ms=time.time_ns() // 1_000_000,
+            headers=mark_of(headers),
             columns={
                 "queue": self._settings.queue,
                 "exchange": method.exchange,
                 "routing_key": method.routing_key,
-                "headers": _plain(properties.headers or {}),
+                "headers": _plain(headers),
                 **{name: value for name, value in found.items() if value is not None},
             },
         )

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from heliograph.actions.loops import VIA, nodes_in
 from heliograph.outbound import SocketAddress
 from heliograph.outbound.nats import NatsLogin, close_nats, flush_nats, is_loss, nats_text, open_nats
 from heliograph.pipeline.errors import SinkError
@@ -104,6 +105,8 @@ class NatsSink(MessageSink):
                 f"{subject[:100]!r} is no subject to publish to: tokens with dots between, without blanks, * and >"
             )
         headers = {name: chunk[f"header_{number}"][index] for number, name in enumerate(self.headers)}
+        if VIA in headers:
+            headers[VIA] = ",".join(nodes_in([headers[VIA]]))
         for name, value in headers.items():
             if "\r" in value or "\n" in value:
                 raise ValueError(f"the header {name} has a line break")
