@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Files of tests run side by side: many wait for Spark, a server or a clock that ticks.
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 4
 # Seconds after which a whole run of tests is ended, whatever it hangs in; each test has its own limit in the suite.
 TEST_LIMIT ?= 2400
 # Ctrl-C ends what a target has started, and so does its end.

@@ -221,7 +221,9 @@ def test_nothing_is_lost_when_they_take_rows_again(world: BadWorld) -> None:
             world.start(action)
             wait_until(arrived, lambda: world.log.read_text()[-3000:])
         world.start("pgsql:column")
-        wait_until(lambda: world.database.query("SELECT 1 FROM obs"), lambda: world.log.read_text()[-3000:])
+        wait_until(
+            lambda: len(world.database.query("SELECT 1 FROM obs")) >= COUNT, lambda: world.log.read_text()[-3000:]
+        )
         assert world.database.query("SELECT n, added FROM obs ORDER BY n") == [(n, n) for n in range(COUNT)]
         for action in (*names, "pgsql:column"):
             world.wait_for(action, "connected")

@@ -22,9 +22,11 @@ from support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
-def managed(managed_process: ManagedNode) -> ManagedNode:
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
     """Requests come to a process that they cannot end."""
-    return managed_process
+    directory = tmp_path_factory.mktemp("hostile")
+    with ManagedNode(directory, "durable_storage.flight.enable = false", are_programs_copies=False) as node:
+        yield node
 
 
 AUTHORIZATION = f"authorization: Basic {base64.b64encode(f'{KEY}:{SECRET}'.encode()).decode()}\r\n".encode()

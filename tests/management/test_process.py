@@ -17,7 +17,8 @@ from support.waiting import wait_until
 @pytest.fixture(scope="module")
 def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
     """A node whose process of the API tests kill and move."""
-    with ManagedNode(tmp_path_factory.mktemp("moved"), "durable_storage.flight.enable = false") as node:
+    directory = tmp_path_factory.mktemp("moved")
+    with ManagedNode(directory, "durable_storage.flight.enable = false", are_programs_copies=False) as node:
         yield node
 
 

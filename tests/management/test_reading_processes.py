@@ -32,7 +32,7 @@ LARGE_BYTES = 900_000
 @pytest.fixture(scope="module")
 def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
     """A node that has stored a message of `kept`, and more large ones than the buffers of a connection hold."""
-    with ManagedNode(tmp_path_factory.mktemp("replayed"), SETTINGS) as node:
+    with ManagedNode(tmp_path_factory.mktemp("replayed"), SETTINGS, are_programs_copies=False) as node:
         asyncio.run(_publish(node))
         asked: dict[str, str | int] = {"topic": "large", "payload": "none", "limit": 1000}
         wait_until(

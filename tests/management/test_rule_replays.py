@@ -16,6 +16,7 @@ from support.api_node import ApiNode
 from support.managed_clients import connected
 from support.management import Served
 from support.python_copies import python
+from support.quick_spark import CONF, workers
 from support.waiting import wait_until
 
 PATH = "/heliograph/rule_replays"
@@ -27,7 +28,7 @@ rule_engine.rules.warm {{ sql = {json.dumps(WARM)}, actions = [
   {{ function = republish, args {{ topic = "out/${{n}}" }} }}, console ] }}
 rule_engine.rules.slow {{ enable = false, sql = "SELECT jq('def f: f; f', payload) AS x FROM \\"kept/#\\"" }}
 rule_engine.rules.counts {{ enable = false, sql = "SELECT kv_store_put(topic, 1) AS x, peerhost FROM \\"kept/a\\"" }}
-pipeline {{ master = "local[1]", spark_conf {{ spark.driver.memory = 512m }} }}"""
+pipeline {{ master = "local[1]", spark_conf {json.dumps({**CONF, "spark.driver.memory": "512m"})} }}"""
 NUMBERS = 1_000
 MESSAGES_OF_NUMBERS = 100
 TEXT = 20_000
@@ -36,7 +37,9 @@ TEXT = 20_000
 @pytest.fixture(scope="module")
 def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A node that has stored eleven messages of `kept`, one of them no JSON, and a hundred of a thousand numbers."""
-    with ApiNode(tmp_path_factory.mktemp("replayed"), SETTINGS) as node:
+    with pytest.MonkeyPatch.context() as patch, ApiNode(tmp_path_factory.mktemp("replayed"), SETTINGS) as node:
+        for variable, program in workers().items():
+            patch.setenv(variable, program)
         asyncio.run(_publish(node))
         found: dict[str, str | int] = {"topic": "many", "payload": "none", "limit": 1000}
         wait_until(

@@ -10,12 +10,27 @@ import marshal
 import os
 import sys
 
+# How programs begin that tell the node their process, which has to be the one that it has started.
+_NO_COPIES = (
+    ["heliograph.pipeline.runner", "/"],
+    ["heliograph.sources", "/"],
+    ["heliograph.cli.main", "pipeline", "run"],
+)
 _PASSED_ON = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 
 
 def _main() -> int:
     place, *arguments = sys.argv[1:]
-    request = {"arguments": arguments, "directory": os.getcwd(), "environment": dict(os.environ)}
+    if any(all(map(str.startswith, arguments[1:], begin)) for begin in _NO_COPIES):
+        os.execv(sys.executable, [sys.executable, *arguments])
+    umask = os.umask(0o077)
+    os.umask(umask)
+    request = {
+        "arguments": arguments,
+        "directory": os.getcwd(),
+        "environment": dict(os.environ),
+        "umask": umask,
+    }
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     server.connect(place)
 

@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from heliograph.processes.programs import PROGRAMS
+
 MODULE: Final = "heliograph.cli.main"
 _MESSAGE_MAX: Final = 1 << 17
 _LIMITS: Final = {"fsize": resource.RLIMIT_FSIZE, "nofile": resource.RLIMIT_NOFILE}  # as `prlimit` calls them
@@ -126,6 +128,7 @@ class ForkServer:
         environment: Mapping[str, str],
         stderr: int,
         limits: Mapping[str, int] | None = None,
+        programs: str = "",
     ) -> Copy:
         """Start a command.
 
@@ -134,6 +137,7 @@ class ForkServer:
             environment: All of its variables; the server must suit them.
             stderr: Where its log goes.
             limits: Limits of the process as `prlimit` calls them.
+            programs: What it starts its programs with instead of Python, if anything.
         """
         ours, stdout = os.pipe()
         try:
@@ -142,6 +146,7 @@ class ForkServer:
                 "directory": os.getcwd(),
                 "environment": dict(environment),
                 "limits": dict(limits or {}),
+                "programs": programs,
                 "umask": _umask(),
             }
             pid = self._ask(request, [stdout, stderr])
@@ -235,6 +240,8 @@ def _run(request: Mapping[str, Any], files: Sequence[int]) -> None:
         resource.setrlimit(_LIMITS[name], (value, value))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv[1:] = request["arguments"]
+    if request["programs"]:
+        PROGRAMS.python = lambda: str(request["programs"])
     runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
 
 

@@ -63,15 +63,17 @@ class ManagedNode(Served):
     Args:
         directory: Where it keeps its files.
         settings: More HOCON, in the lowest layer of the configuration.
+        are_programs_copies: As `NodeProcess` has it.
 
     Attributes:
         node: The node.
     """
 
-    def __init__(self, directory: Path, settings: str = "") -> None:
+    def __init__(self, directory: Path, settings: str = "", *, are_programs_copies: bool = True) -> None:
         super().__init__(directory, settings)
         (directory / "base.hocon").write_text(self.base)
-        self.node = NodeProcess(directory, without=("HELIOGRAPH_MANAGEMENT__ENABLE",), reader=True)
+        without = ("HELIOGRAPH_MANAGEMENT__ENABLE",)
+        self.node = NodeProcess(directory, without=without, reader=True, are_programs_copies=are_programs_copies)
 
     @property
     def port(self) -> int:

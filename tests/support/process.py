@@ -13,6 +13,7 @@ from typing import IO, Self
 
 from support.fork_server import MODULE, Copy, shared_server
 from support.ports import held_port
+from support.python_copies import python
 
 
 class NodeProcess:
@@ -26,8 +27,10 @@ class NodeProcess:
         open_files_max: How many files the process may have open.
         cgroup: The cgroup that it runs in; None for that of the test.
         without: Environment variables of the test that it does not get.
-        reader: Whether it has the process beside it that serves what is stored; its start takes as long as the node's.
+        reader: Whether it has the process beside it that serves what is stored.
         is_copy: Whether it may be a copy of a process that has loaded a node, as `fork_server` makes them.
+        are_programs_copies: Whether a copy with a reader starts its programs as copies, too, as `python_copies` makes
+            them: they are not its children then, but children of their server.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class NodeProcess:
         without: Collection[str] = (),
         reader: bool = False,
         is_copy: bool = True,
+        are_programs_copies: bool = True,
     ) -> None:
         self.directory = directory
         self.settings = settings
@@ -54,6 +58,7 @@ class NodeProcess:
         self.without = without
         self.reader = reader
         self.is_copy = is_copy
+        self.are_programs_copies = are_programs_copies
         self.log = directory / "node.log"
         self.ready_line = ""
         self.was_killed = False
@@ -136,7 +141,8 @@ class NodeProcess:
         given = {name: value for name, value in limits.items() if value is not None}
         server = shared_server(environment) if self.is_copy and self.cgroup is None else None
         if server is not None:
-            return server.start(arguments, environment, log.fileno(), given)
+            programs = python() if self.reader and self.are_programs_copies else ""
+            return server.start(arguments, environment, log.fileno(), given, programs)
         command = [sys.executable, "-m", MODULE, *arguments]
         if given:
             command = ["prlimit", *(f"--{name}={value}" for name, value in given.items()), *command]

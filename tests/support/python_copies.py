@@ -1,16 +1,18 @@
 """Python programs that begin as copies of a process which has loaded what those need that work on stored messages.
 
-These are Spark's workers, the storage reader, and programs that search or replay what it has. Most of what such a
-program does until it is ready is loading, and Spark starts some for each query. `python` gives a program that takes the
-place of Python's: it passes on its arguments, environment, directory and standard streams to a server, which is copied,
-and it ends as the copy does. A signal to end goes to the copy; where the program is killed, so is the copy. What only a
-new interpreter has is a new hash seed, and variables that Python and libraries read once; and a copy ends without
-taking down what it has loaded, which takes longer than most programs do: it waits for its threads and calls what is to
-be called at the exit, as every program of Python.
+These are Spark's workers, the storage reader, programs that search or replay what it has, and what else a node or its
+management process starts. Most of what such a program does until it is ready is loading, and Spark starts some for each
+query. `python` gives a program that takes the place of Python's: it passes on its arguments, environment, directory,
+umask and standard streams to a server, which is copied, and it ends as the copy does. A signal to end goes to the copy;
+where the program is killed, so is the copy. What only a new interpreter has is a new hash seed, and variables that
+Python and libraries read once; and a copy ends without taking down what it has loaded, which takes longer than most
+programs do: it waits for its threads and calls what is to be called at the exit, as every program of Python. Programs
+that tell the node their process id are no copies.
 """
 
 import atexit
 import gc
+import importlib
 import marshal
 import os
 import runpy
@@ -26,8 +28,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from heliograph.processes.programs import PROGRAMS
+
 _CLIENT: Final = Path(__file__).with_name("copied_program.py")
 _MESSAGE_MAX: Final = 1 << 18
+
+#: What programs load that not every server of copies is asked for: loaded at the first request.
+_LOADED_LATER: Final = {
+    ("-m", "heliograph.management"): "heliograph.management.program",
+    ("-m", "heliograph.pipeline.runner"): "heliograph.pipeline.runner.worker",
+    ("-m", "heliograph.sources"): "heliograph.sources.worker",
+    ("-m", "heliograph.cli.main"): "heliograph.cli.pipeline_actions",
+}
 
 _directories: list[Path] = []  # the one of the server of this process, from its first use
 
@@ -99,6 +111,11 @@ class _Server:
         if len(files) < 3:  # the program was killed before it asked
             connection.close()
             return None
+        request = marshal.loads(message)
+        request["python"] = str(Path(self._listening.getsockname()).with_name("python"))
+        if later := _LOADED_LATER.get(tuple(request["arguments"][:2])):
+            importlib.import_module(later)
+            gc.freeze()
         pid = os.fork()
         if not pid:
             for _, other in self._connections.values():
@@ -106,7 +123,7 @@ class _Server:
             connection.close()
             for ended in self._pids:
                 os.close(ended)
-            return marshal.loads(message), files
+            return request, files
         for file in files:
             os.close(file)
         ended = os.pidfd_open(pid)
@@ -142,9 +159,11 @@ def _run(request: Mapping[str, Any], files: list[int]) -> None:
     os.chdir(request["directory"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    os.umask(request["umask"])
     paths = [request["directory"], *request["environment"].get("PYTHONPATH", "").split(os.pathsep)]
     sys.path[:0] = [path for path in paths if path and path not in sys.path]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    PROGRAMS.python = lambda: str(request["python"])
     option, program, *arguments = request["arguments"]
     sys.argv[1:] = arguments
     if option == "-c":  # how Spark asks for the version

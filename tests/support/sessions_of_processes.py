@@ -1,4 +1,4 @@
-"""Finds processes by their parent and by their session, as Linux tells them in `/proc`."""
+"""Finds processes by what has started them and by their session, as Linux tells them in `/proc`."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,6 +8,19 @@ from pathlib import Path
 def children_of(pid: int, word: str = "") -> list[int]:
     """The processes that a process has started, of those whose command line holds a word."""
     return [one for one, fields in _all() if int(fields[1]) == pid and word in _command(one)]
+
+
+def below(pid: int, word: str) -> list[int]:
+    """The processes that a process has started, or one of these, at any depth, whose command line holds a word."""
+    parents = {one: int(fields[1]) for one, fields in _all()}
+    found = []
+    for one in parents:
+        above = parents[one]
+        while above not in (0, pid):
+            above = parents.get(above, 0)
+        if above == pid and word in _command(one):
+            found.append(one)
+    return found
 
 
 def in_session(leader: int) -> list[int]:

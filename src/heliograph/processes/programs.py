@@ -10,11 +10,11 @@ class Programs:
     """Starts modules as processes; `python` returns the interpreter that runs them, or a program that stands for it."""
 
     def __init__(self, python: Callable[[], str] = lambda: sys.executable) -> None:
-        self._python = python
+        self.python = python
 
     async def start(self, module: str, *arguments: str, **options: Any) -> asyncio.subprocess.Process:
         """Start `python -m module`, which the caller ends; `options` are those of `asyncio.create_subprocess_exec`."""
-        return await asyncio.create_subprocess_exec(self._python(), "-m", module, *arguments, **options)
+        return await asyncio.create_subprocess_exec(self.python(), "-m", module, *arguments, **options)
 
     async def fault(self, module: str, *arguments: str) -> str:
         """What a program that only judges something says against it; empty where its exit code is 0."""
