@@ -159,6 +159,8 @@ def test_connections_are_tested_and_the_environment_has_no_say(server: Aws, monk
             assert re.search(reason, target_fault(sink, "") or "")
             with pytest.raises(SinkError, match=reason):
                 write_rows(sink, batch_of(0), {"n": 1})
+    broken = sink_of(section_of("kinesis", "http://[::1", KINESIS))
+    assert "Invalid" in (target_fault(broken, "") or "")
     outbound = OutboundConfig(denied_networks=("127.0.0.0/8",))
     denied = replace(cast(KinesisSink, sink_of(server.section("kinesis", KINESIS))), outbound=outbound)
     assert "denied by outbound.denied_networks" in (target_fault(denied, "") or "")
@@ -224,6 +226,8 @@ def test_only_what_was_not_taken_is_sent_again_and_progress_is_no_failure() -> N
         ("kinesis", KINESIS, (400, {"__type": "InvalidSignatureException"}), "InvalidSignatureException"),
         ("kinesis", KINESIS, (400, {"__type": "AccessDeniedException", "Message": "no"}), "AccessDeniedException: no"),
         ("dynamo", DYNAMO, {"UnprocessedItems": {"obs": [{"DeleteRequest": {}}]}}, "items that were not sent"),
+        ("dynamo", DYNAMO, b"<html>", "this is not an answer of the service"),
+        ("dynamo", DYNAMO, b'{"UnprocessedItems": {"obs": [', "this is not an answer of the service"),
         ("dynamo", DYNAMO, {"UnprocessedItems": [1]}, "this is not an answer of the service"),
         (
             "sqs",

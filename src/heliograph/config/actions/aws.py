@@ -27,7 +27,7 @@ class AwsConnectorConfig(ConnectorConfig):
     aws_access_key_id: str = required(Text("the id of an access key", r"\S+"), "The id of the access key.")
     aws_secret_access_key: Secret = required(SecretText(), "Its secret access key, or `file://PATH` with it.")
     region: str | None = optional(
-        Text("a region such as eu-west-1", r"[a-z0-9-]{1,64}"),
+        Text("a region such as eu-west-1", r"[a-z][a-z0-9-]{0,61}[a-z0-9]"),
         "The region; without, that in the name of the endpoint, else us-east-1.",
     )
     tls: ClientTls | None = optional_section(

@@ -74,7 +74,7 @@ class AwsSink(MessageSink):
         "Where the service is.",
     )
     region: str | None = optional(
-        Text("a region such as eu-west-1", r"[a-z0-9-]{1,64}"),
+        Text("a region such as eu-west-1", r"[a-z][a-z0-9-]{0,61}[a-z0-9]"),
         "The region; without, that in the name of the endpoint, else us-east-1.",
     )
     username: str | None = required(
@@ -98,14 +98,7 @@ class AwsLink(ABC):
         logging.getLogger("botocore").setLevel(logging.WARNING)  # below, it writes whole requests into the log
         self._sink = sink
         self._connections = HttpConnections(sink.dialer, self._context, sink.timeout_s, _ANSWER_BYTES_MAX)
-        self._client: Any = _new_session().create_client(
-            sink.service,
-            region_name=sink.region or region_of(sink.endpoint),
-            endpoint_url=sink.endpoint,
-            aws_access_key_id=sink.username,
-            aws_secret_access_key=sink.password_text,
-            config=_client_config(),
-        )
+        self._client = self._new_client()
         self._client.meta.events.register("before-send", self._exchange)
 
     def __enter__(self) -> Self:
@@ -217,6 +210,20 @@ class AwsLink(ABC):
             raise TransientError(f"{target}: this is not an answer of the service: {str(error)[:_TEXT_MAX]}") from error
         except BotoCoreError as error:
             raise SinkError(f"{target}: {str(error)[:_TEXT_MAX]}") from error
+
+    def _new_client(self) -> Any:
+        sink, session = self._sink, _new_session()
+        try:
+            return session.create_client(
+                sink.service,
+                region_name=sink.region or region_of(sink.endpoint),
+                endpoint_url=sink.endpoint,
+                aws_access_key_id=sink.username,
+                aws_secret_access_key=sink.password_text,
+                config=_client_config(),
+            )
+        except ValueError as error:
+            raise SinkError(f"{sink.target}: {error}") from error
 
     def _translated(self, error: Any) -> Exception:
         code, status = _code(error), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

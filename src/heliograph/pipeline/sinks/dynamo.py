@@ -115,9 +115,12 @@ class DynamoLink(AwsLink):
             return
         requests = [{"PutRequest": {"Item": item}} for item in last.values()]
         answer = self.call("batch_write_item", RequestItems={table: requests})
+        unprocessed = answer.get("UnprocessedItems")
+        if unprocessed is None:  # what botocore cannot read is an answer without members
+            raise TransientError(f"{self._of.target}: this is not an answer of the service")
         left = {
             self._of.key_of(request.get("PutRequest", {}).get("Item", {}))
-            for requests in (answer.get("UnprocessedItems") or {}).values()
+            for requests in unprocessed.values()
             for request in requests
         }
         if not left <= last.keys():

@@ -25,6 +25,7 @@ _FIFO: Final = ".fifo"
 _MESSAGES_MAX: Final = 10
 # The limit of a request was this before it was 1 MiB, and is in servers that speak SQS.
 _REQUEST_BYTES_MAX: Final = 256 * 1024
+_NO_QUEUE: Final = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "InvalidAddress")
 _NOT_SENT: Final = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _VALID_ID: Final = re.compile(r"[!-~]{1,128}")
 
@@ -109,7 +110,7 @@ class SqsLink(AwsLink):
 
     def check(self) -> None:
         is_sample = self._queue.endswith(f"/{PROBED_NAME}")
-        missing = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist") if is_sample else ()
+        missing = _NO_QUEUE if is_sample else ()
         self.look("get_queue_attributes", missing, QueueUrl=self._queue, AttributeNames=["QueueArn"])
 
     def put(self, numbers: Sequence[int], outgoing: OnTheirWay) -> None:
