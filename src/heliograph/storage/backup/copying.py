@@ -2,7 +2,9 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -194,11 +196,12 @@ class _Copying:
         def name() -> str:
             return content_name(digest.hexdigest())
 
-        read = self._pace.of(chunks_of(file))
+        hashed = _hashed(chunks_of(file), digest)
         if size not in self._sizes and not self._place.names_first:
-            self._place.put(name, _hashed(read, digest), size)  # no other content has its size: it is new
+            with closing(_read_ahead(hashed)) as read:
+                self._place.put(name, self._pace.of(read), size)  # no other content has its size: it is new
         else:
-            for _ in _hashed(read, digest):
+            for _ in self._pace.of(hashed):
                 pass
             if self._present.get(name()) == size:
                 return digest.hexdigest()
@@ -206,6 +209,15 @@ class _Copying:
         self._present[name()] = self.copied[name()] = size
         self._sizes.add(size)
         return digest.hexdigest()
+
+
+def _read_ahead(chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
+    """The same chunks; a thread reads and hashes the next one while the last is written."""
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        coming = reader.submit(next, chunks, b"")
+        while chunk := coming.result():
+            coming = reader.submit(next, chunks, b"")
+            yield chunk
 
 
 def _hashed(chunks: Iterable[bytes], digest: "hashlib._Hash") -> Iterator[bytes]:
