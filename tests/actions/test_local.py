@@ -181,6 +181,25 @@ def test_rows_arrive_at_every_target(world: World) -> None:
     assert world.cache.lrange("rows:in/1", 0, -1) == [text]
 
 
+def test_a_payload_that_is_no_text_arrives_as_it_was(world: World) -> None:
+    payload, text = bytes(range(256)), b'{"$base64":"AP8="}'
+    whole = {"topic": "out/raw", "payload": "${payload}"}
+    world.make("/actions", type="mqtt", name="raw", connector="hub", parameters=whole)
+    world.make("/rules", id="raw", sql='SELECT * FROM "raw"', actions=["mqtt:raw"])
+
+    async def send_and_hear() -> list[bytes]:
+        async with connected(world.managed, "listener") as listener:
+            await listener.subscribe("out/raw", 1)
+            async with connected(world.managed, "device") as device:
+                for each in (payload, text):
+                    assert await device.publish("raw", each, 1) in ACCEPTED
+            return [(await _heard(listener)).payload for _ in range(2)]
+
+    assert asyncio.run(send_and_hear()) == [payload, text]
+    assert world.api.delete("/rules/raw").status_code == 204
+    assert world.api.delete("/actions/mqtt:raw").status_code == 204
+
+
 async def _heard(listener: MqttClient) -> p.Publish:
     while True:  # until the runner has started
         try:

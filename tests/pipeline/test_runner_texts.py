@@ -29,6 +29,8 @@ _ROWS = (
     r'{"a": "half \ud800 a pair", "t": "other"}',
     r'{"a": "other", "t": {"\udc00": 1}}',
     r'{"a": "other", "t": "{\"in\": \"\\ud800\"}"}',
+    r'{"a": {"$base64": "AP8="}, "t": "{\"$base64\":\"AP8=\"}", "deep": {"k": {"$base64": "AP8=", "x": 1}}}',
+    r'{"a": {"$base64": "no"}, "t": {"$base64": ""}, "deep": {"k": {"$base64": 7}}}',
     f'{{"deep": {"[" * 700}1{"]" * 700}}}',
     f"""{{"deep": {'{"k":' * 700}1{"}" * 700}}}""",
     f'{{"deep": {"[" * 10_000}1{"]" * 10_000}}}',
@@ -69,6 +71,7 @@ def test_texts_are_those_of_spark(spark: SparkSession) -> None:
     assert ours.schema.names == theirs.schema.names
     for name in theirs.schema.names:
         assert ours.column(name).to_pylist() == theirs.column(name).to_pylist(), name
+    assert any(b"\x00\xff" in ours.column(name).to_pylist() for name in ours.schema.names)
 
 
 def test_a_column_that_rows_do_not_have_is_refused() -> None:

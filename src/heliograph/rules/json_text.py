@@ -85,6 +85,15 @@ def _json_default(value: object) -> str:
     raise EvaluationFault("a string that is not valid UTF-8 has no JSON text; encode it first, as base64_encode does")
 
 
+def encode_row(value: Value) -> str:
+    """The same, with `{"$base64": "..."}` for strings that are not UTF-8: actions write their bytes."""
+    return _encode(value, _row_default)
+
+
+def _row_default(value: object) -> object:
+    return _coded(value) if isinstance(value, bytes) else _json_default(value)
+
+
 def encode_exactly(value: Value) -> str:
     """JSON text from which the value can be read back exactly.
 
@@ -99,7 +108,11 @@ def _exact_default(value: object) -> dict[str, Any]:
         return {"$undefined": True}
     if isinstance(value, Bits):
         return {"$bits": value.digits()}
-    return {"$base64": b64encode(value).decode()}  # type: ignore[arg-type]  # nothing else is left
+    return _coded(value)  # type: ignore[arg-type]  # nothing else is left
+
+
+def _coded(value: bytes) -> dict[str, Any]:
+    return {"$base64": b64encode(value).decode()}
 
 
 def _encode(value: Value, default: Any) -> str:

@@ -1,6 +1,7 @@
 """The texts of values in a row that is JSON, exactly as Spark's `try_variant_get(..., 'string')` has them."""
 
 import json
+from base64 import b64decode
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -39,6 +40,17 @@ def text_at(value: Any, path: Sequence[str]) -> str | None:
         return None
     first = _at(value, path[:1])
     return text_at_in_text(first, path[1:]) if isinstance(first, str) else None
+
+
+def bytes_at(value: Any, path: Sequence[str]) -> bytes | None:
+    """The bytes of a value that is `{"$base64": "..."}`; None for another one."""
+    found = _at(value, path)
+    if not isinstance(found, dict) or len(found) != 1 or not isinstance(coded := found.get("$base64"), str):
+        return None
+    try:
+        return b64decode(coded, validate=True)
+    except ValueError:
+        return None
 
 
 def text_at_in_text(text: str, path: Sequence[str]) -> str | None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from heliograph.actions.sinks import ROW
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.runner.json_texts import parsed, text_at
+from heliograph.pipeline.runner.json_texts import bytes_at, parsed, text_at
 from heliograph.pipeline.sinks.interface import RowSink
 from heliograph.pipeline.sinks.rows import PREFIX, Derived, RowField
-from heliograph.pipeline.sinks.template import WHOLE_ROW, only_column, parts_of, template_fault
+from heliograph.pipeline.sinks.template import BASE64_MARK, WHOLE_ROW, only_column, parts_of, template_fault
 
 MESSAGE_ID: Final = f"{PREFIX}message_id"
 """The column with the ids of messages."""
@@ -78,11 +78,20 @@ class LocalRows:
             return texts if derived.is_text else [text.encode() for text in texts]
         if not derived.is_text and only_column(derived.template) == ROW:
             return list(self._payloads)
-        texts_of = _compiled(derived)
-        made = texts_of(self)
-        if derived.is_text:
-            return made
-        return [None if text is None else text.encode() for text in made]
+        texts = _compiled(derived)(self)
+        return texts if derived.is_text else self._bytes(derived.template, texts)
+
+    def _bytes(self, template: str, texts: list[str | None]) -> list[bytes | None]:
+        """The bytes of texts; those that a row has in Base64, where the template is nothing but its placeholder."""
+        name = only_column(template) or ""
+        path = name.removeprefix(_BELOW_ROW).split(".") if name.startswith(_BELOW_ROW) else None
+        made: list[bytes | None] = []
+        for number, text in enumerate(texts):
+            coded = None
+            if path is not None and text is not None and text.startswith(BASE64_MARK):
+                coded = bytes_at(self._values[number], path)
+            made.append(text.encode() if coded is None and text is not None else coded)
+        return made
 
 
 def check_templates(sink: RowSink) -> None:

@@ -6,6 +6,8 @@ from heliograph.mqtt.template import split_template
 
 #: What `${.}` stands for: the whole row as JSON.
 WHOLE_ROW: Final = "."
+#: How the text of a value begins that is bytes in Base64: `{"$base64":"AAE="}`.
+BASE64_MARK: Final = '{"$base64":"'
 
 
 def placeholders(template: str) -> list[str]:

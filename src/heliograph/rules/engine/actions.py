@@ -19,7 +19,15 @@ from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, is_brokers_own,
 from heliograph.rules.engine.columns import EventColumns, LiveColumns
 from heliograph.rules.engine.counters import RuleCounters
 from heliograph.rules.engine.errors import ActionError
-from heliograph.rules.engine.template import Read, Render, compile_template, compile_value, fixed_text, row_text
+from heliograph.rules.engine.template import (
+    Read,
+    Render,
+    compile_template,
+    compile_value,
+    fixed_text,
+    row_text,
+    stored_text,
+)
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.values import UNDEFINED, Value
 
@@ -191,7 +199,7 @@ def _stored(topic: str, rule_id: str, counters: RuleCounters, outlet: Outlet, ac
                 "not get it again"
             )
         try:
-            payload = row_text(row)
+            payload = stored_text(row)
         except EvaluationFault as fault:
             raise ActionError(str(fault)) from None
         out = outlet.messages

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import orjson
 
 from heliograph.mqtt.template import split_template
-from heliograph.rules.json_text import encode_json, text_of
+from heliograph.rules.json_text import encode_json, encode_row, text_of
 from heliograph.rules.paths import read_steps
 from heliograph.rules.tree import Index, Key, Step
 from heliograph.rules.values import UNDEFINED, Value, bytes_of
@@ -59,6 +59,14 @@ def row_text(row: Row) -> bytes:
         return orjson.dumps(row)
     except orjson.JSONEncodeError:
         return encode_json(dict(row)).encode()
+
+
+def stored_text(row: Row) -> bytes:
+    """The same for an action, which has strings that are not UTF-8 too."""
+    try:
+        return orjson.dumps(row)
+    except orjson.JSONEncodeError:
+        return encode_row(dict(row)).encode()
 
 
 def _parts(text: str) -> "list[Render]":

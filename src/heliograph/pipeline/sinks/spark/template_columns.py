@@ -12,9 +12,10 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.rows import Derived
-from heliograph.pipeline.sinks.template import WHOLE_ROW, only_column, parts_of, template_fault
+from heliograph.pipeline.sinks.template import BASE64_MARK, WHOLE_ROW, only_column, parts_of, template_fault
 
 _NULL: Final = "null"
+_BASE64: Final = "^[A-Za-z0-9+/]*={0,2}$"
 
 
 def template_column(template: str, schema: StructType, where: str) -> Column:
@@ -35,10 +36,16 @@ def template_column(template: str, schema: StructType, where: str) -> Column:
 
 
 def bytes_column(template: str, schema: StructType, where: str, *, keep_null: bool = False) -> Column:
-    """The bytes of a template for each row: those of a column where it is nothing but its placeholder."""
+    """The bytes of a template for each row: those of a column where it is nothing but its placeholder.
+
+    A value in JSON may have its bytes in Base64, as `{"$base64": "..."}`.
+    """
     if (name := only_column(template)) is not None:
         column, kind = column_at(name, schema, f"{where} is {template!r}")
         exact = column if isinstance(kind, BinaryType) else F.encode(text_of(column, kind), "utf-8")
+        first, *path = name.split(".")
+        if path and name not in schema.fieldNames() and isinstance(schema[first].dataType, StringType | BinaryType):
+            exact = F.coalesce(_in_base64(column, text_of(F.col(quoted(first)), schema[first].dataType), path), exact)
         return exact if keep_null else F.coalesce(exact, F.lit(_NULL.encode()))
     return F.encode(template_column(template, schema, where), "utf-8")
 
@@ -91,6 +98,15 @@ def _in_json(text: Column, path: list[str]) -> Column:
         return found
     first = F.try_variant_get(parsed, f"${steps[0]}", "string")
     return F.coalesce(found, F.try_variant_get(F.try_parse_json(first), f"${''.join(steps[1:])}", "string"))
+
+
+def _in_base64(found: Column, text: Column, path: list[str]) -> Column:
+    """The bytes of a value of JSON that was found; null where it is no object with Base64 alone."""
+    steps = "".join(f"[{_json_path_key(step)}]" for step in (*path, "$base64"))
+    coded = F.try_variant_get(F.try_parse_json(text), f"${steps}", "string")
+    is_alone = found == F.concat(F.lit(BASE64_MARK), coded, F.lit('"}'))
+    is_exact = (F.length(coded) % 4 == 0) & coded.rlike(_BASE64)  # Spark takes more than Base64
+    return F.when(is_alone & is_exact, F.try_to_binary(coded, F.lit("base64")))
 
 
 def text_of(column: Column, kind: DataType) -> Column:
