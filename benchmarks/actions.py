@@ -16,7 +16,6 @@ other processes.
 import argparse
 import asyncio
 import json
-import os
 import re
 import sys
 import tempfile
@@ -31,8 +30,9 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.brokers import HELIOGRAPH, Broker, BrokerError
+from benchmarks.brokers import HELIOGRAPH, Broker, BrokerError, below, cpu_seconds, process_tree
 from benchmarks.findings import Finding, add_report_options, machine, report
+from benchmarks.peers import Publisher
 
 from support.mosquitto import free_port
 from support.postgresql import Postgresql, postgresql
@@ -56,7 +56,6 @@ _TARGETS: Final = {
     "postgresql": "PostgreSQL",
     "redis": "Redis",
 }
-_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _SETTINGS: Final = """
 durable_storage {{ messages.topics = ["only/this"], flight.bind = "127.0.0.1:{flight}" }}
 pipeline {{ enable = {is_spark}, master = "local[2]", trigger = 100ms, spark_conf {{ "spark.ui.enabled" = "false" }} }}
@@ -123,34 +122,6 @@ def service() -> Iterator[Service]:
         thread.join()
 
 
-class Publisher:
-    """A connection that publishes at QoS 1, and waits for each answer or for many."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-
-    async def __aenter__(self) -> "Publisher":
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
-        self._writer.write(b"\x10\x11\x00\x04MQTT\x04\x02\x02\x58\x00\x05bench")
-        if (await self._reader.readexactly(4))[3]:
-            raise BrokerError("the broker refuses the connection")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._writer.close()
-
-    async def publish(self, topic: bytes, payloads: Sequence[bytes]) -> None:
-        """Publish, and wait until all of them are acknowledged."""
-        for number, payload in enumerate(payloads, 1):
-            variable = len(topic).to_bytes(2) + topic + (number % 65535 or 1).to_bytes(2) + payload
-            self._writer.write(b"\x32" + _length(len(variable)) + variable)
-        await self._reader.readexactly(4 * len(payloads))
-
-
-def _length(size: int) -> bytes:
-    return bytes([size]) if size < 128 else bytes([size % 128 | 128, size // 128])
-
-
 @dataclass(frozen=True)
 class Engine:
     """An engine on a running node."""
@@ -164,22 +135,13 @@ class Engine:
     def processes(self) -> list[int]:
         """Those of the engine, the first of which the node started."""
         word = b"heliograph.pipeline.runner" if self.name == LOCAL else b"pipeline\0run"
-        tree = _children()
+        tree = process_tree()
         roots = [pid for pid in tree.get(self.broker.pid, ()) if word in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        found, waiting = [], roots
-        while waiting:
-            pid = waiting.pop()
-            found.append(pid)
-            waiting += tree.get(pid, ())
-        return found
+        return [pid for root in roots for pid in (root, *below(root, tree))]
 
     def cpu_seconds(self) -> float:
         """CPU time of its processes, those that they have waited for included."""
-        total = 0
-        for pid in self.processes():
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += sum(int(ticks) for ticks in fields[11:15])
-        return total / _TICKS_PER_S
+        return sum(map(cpu_seconds, self.processes()))
 
     def rows_in_redis(self) -> int:
         """Rows that arrived there."""
@@ -194,17 +156,6 @@ class Engine:
         """Bytes that its first process shares with no other one."""
         text = Path(f"/proc/{self.processes()[0]}/smaps_rollup").read_text()
         return sum(int(size) for size in re.findall(r"Private_\w+:\s+(\d+) kB", text)) * 1024
-
-
-def _children() -> dict[int, list[int]]:
-    tree: dict[int, list[int]] = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(file.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        tree.setdefault(parent, []).append(int(file.parent.name))
-    return tree
 
 
 def measure(engine: Engine, rows: int, latencies: int) -> dict[str, float]:

@@ -273,6 +273,35 @@ class Broker:
         return f":\n{text[-2000:]}" if text else ""
 
 
+def process_tree() -> dict[int, list[int]]:
+    """The children of each process."""
+    tree: dict[int, list[int]] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(file.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        tree.setdefault(parent, []).append(int(file.parent.name))
+    return tree
+
+
+def below(pid: int, tree: Mapping[int, list[int]]) -> list[int]:
+    """The children of a process, and theirs."""
+    children = tree.get(pid, [])
+    return children + [each for child in children for each in below(child, tree)]
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process, and of those that it has waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S
+
+
+def tree_cpu_seconds(pid: int) -> float:
+    """CPU time of a process and of all below it."""
+    return sum(map(cpu_seconds, (pid, *below(pid, process_tree()))))
+
+
 def _daemon(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
 

@@ -3,16 +3,19 @@
 `heliograph bench` makes load; these make conditions, cheaply enough that one process opens ten thousand a second.
 """
 
+import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Self
 
 from heliograph_bench import packets
 from heliograph_bench.runs import packet_length
 
 _UNSUBSCRIBE: Final = 0xA2
 _UNSUBACK: Final = 0xB0
+_PUBLISH_QOS_1: Final = packets.PUBLISH | 2
+_PUBACK: Final = b"\x40\x02"
 _AT_ONCE: Final = 100
 _PIECE: Final = 262_144
 _TIMEOUT_S: Final = 30.0
@@ -118,6 +121,96 @@ class Peer:
     def close(self) -> None:
         """Close the connection without a DISCONNECT."""
         self._socket.close()
+
+
+class Publisher:
+    """A connection of an event loop that publishes at QoS 1 by MQTT 3.1.1. A context, in which it is connected.
+
+    Raises:
+        PeerError: The broker refuses it.
+    """
+
+    def __init__(self, port: int, clientid: bytes = b"bench") -> None:
+        self._port = port
+        self._clientid = clientid
+        self._sent = 0
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writer.write(packets.connect(self._clientid.decode(), packets.V3_1_1, 600, None, None, 0))
+        if (await self._reader.readexactly(4))[3]:
+            raise PeerError("the broker refuses the connection")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def send(self, topic: bytes, payload: bytes) -> None:
+        """Publish, and let the acknowledgement come when it does."""
+        self._sent += 1
+        variable = len(topic).to_bytes(2, "big") + topic + (self._sent % 65535 or 1).to_bytes(2, "big") + payload
+        self._writer.write(packets.packet(_PUBLISH_QOS_1, variable))
+
+    async def acknowledged(self, count: int) -> None:
+        """Wait for so many acknowledgements."""
+        await self._reader.readexactly(4 * count)
+
+    async def publish(self, topic: bytes, payloads: Sequence[bytes]) -> None:
+        """Publish, and wait until all of them are acknowledged."""
+        for payload in payloads:
+            self.send(topic, payload)
+        await self.acknowledged(len(payloads))
+
+
+class Subscriber(Publisher):
+    """The same, which acknowledges what it gets.
+
+    Attributes:
+        arrived: When each message arrived, by `time.perf_counter`, and its payload.
+    """
+
+    def __init__(self, port: int, clientid: bytes) -> None:
+        super().__init__(port, clientid)
+        self.arrived: list[tuple[float, bytes]] = []
+        self._reading: asyncio.Task[None]
+
+    async def __aexit__(self, *_: object) -> None:
+        self._reading.cancel()
+        await super().__aexit__()
+
+    async def subscribe(self, topic: bytes) -> None:
+        """Subscribe at QoS 1, and read from then on."""
+        self._writer.write(packets.subscribe(1, [topic.decode()], 1, packets.V3_1_1))
+        await self._reader.readexactly(5)
+        self._reading = asyncio.create_task(self._read())
+
+    async def has(self, count: int, seconds: float) -> None:
+        """Wait until so many have arrived.
+
+        Raises:
+            PeerError: They have not after so many seconds.
+        """
+        end = time.monotonic() + seconds
+        while len(self.arrived) < count:
+            if time.monotonic() > end or self._reading.done():
+                raise PeerError(f"{len(self.arrived)} of {count} messages arrived")
+            await asyncio.sleep(0.002)
+
+    async def _read(self) -> None:
+        rest = b""
+        while data := await self._reader.read(_PIECE):
+            rest += data
+            at, now, answers = 0, time.perf_counter(), b""
+            while at < len(rest):
+                length, body = packet_length(rest, at, len(rest))
+                if not length or at + length > len(rest):
+                    break
+                topic_end = at + body + 2 + int.from_bytes(rest[at + body : at + body + 2], "big")
+                answers += _PUBACK + rest[topic_end : topic_end + 2]
+                self.arrived.append((now, rest[topic_end + 2 : at + length]))
+                at += length
+            self._writer.write(answers)
+            rest = rest[at:]
 
 
 def publish(topic: str, payload: bytes, retain: bool = False) -> bytes:
