@@ -46,7 +46,7 @@ ROOMS: Final = frozenset(
     }
 )
 # Packages of others whose names are not those of imports.
-IMPORTED_AS: Final = {"google": "protobuf", "grpc_tools": "grpcio-tools", "paho": "paho-mqtt"}
+IMPORTED_AS: Final = {"google": "protobuf", "grpc_tools": "grpcio-tools"}
 # A cluster brings a pyspark of its own, or its client. `make spark-versions` tests the versions of this range.
 LEFT_TO_USERS: Final = {"pyspark": "pyspark>=4.0,<4.4"}
 _OF_PYSPARK: Final = {"py4j"}

@@ -23,7 +23,7 @@ def test_the_wheel_for_spark_has_what_it_imports_and_nothing_of_a_broker() -> No
     assert {f"{PATH}/heliograph/hocon/grammar.lark", f"{PATH}/pyspark_heliograph/py.typed"} <= files().keys()
     assert f"{PATH}/heliograph/pipeline/datasource/ColumnPruning.java" in files()
     required = {line.split(">")[0].split("[")[0] for line in requirements()}
-    assert {"pyarrow", "paho-mqtt", "protobuf"} <= required
+    assert {"pyarrow", "protobuf"} <= required
     assert not required & {"fastapi", "rocksdict", "uvicorn", "uvloop"}
 
 

@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.errors import OptionError, PublishError
+from support.raw_server import listening
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -141,3 +143,41 @@ def test_a_broker_that_does_not_answer_ends_the_task() -> None:
         options = SinkOptions("127.0.0.1", silent.getsockname()[1], connect_timeout_s=0.2)
         with pytest.raises(PublishError, match="did not accept the connection"), MqttPublisher(options):
             pass
+
+
+def test_a_lost_connection_goes_on_without_loss_or_doubles(mosquitto: tuple[str, int]) -> None:
+    connections: list[socket.socket] = []
+
+    def pass_on(connected: socket.socket) -> None:
+        with socket.create_connection(mosquitto) as broker:
+            connections.append(connected)
+            back = threading.Thread(target=_copy, args=(broker, connected))
+            back.start()
+            _copy(connected, broker)
+            back.join()
+
+    with listening(pass_on) as port, _subscribed(mosquitto, "cut/+") as subscriber:
+        options = SinkOptions("127.0.0.1", port, qos=2, window=20, keepalive_s=1)
+        with MqttPublisher(options) as publisher:
+            for number in range(500):
+                publisher.publish({"topic": "cut/x", "payload": b"%d" % number})
+                if number % 100 == 50:
+                    connections[-1].shutdown(socket.SHUT_RDWR)
+            publisher.flush()
+            assert publisher.reconnects == 5
+            messages = subscriber.wait_for(500)
+            # Its thread keeps the connection while nothing is published: mosquitto ends one that is silent for 1.5 s.
+            count = len(connections)
+            wait_until(lambda: publisher.pings > 2, "the connection is kept alive")
+            publisher.publish({"topic": "cut/x", "payload": b"500"})
+            publisher.flush()
+            assert (len(connections), publisher.reconnects) == (count, 5)
+    assert [int(message.payload) for message in messages] == list(range(500))
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_RDWR)

@@ -255,7 +255,7 @@ def _add_engines(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out what the options ask for; the exit code."""
     name = f"{args.action} {args.side_action}" if "side_action" in args else args.action
-    needed = () if name in _WITHOUT_SPARK else ("pyspark", "paho")
+    needed = () if name in _WITHOUT_SPARK else ("pyspark",)
     if missing := [module for module in needed if importlib.util.find_spec(module) is None]:
         return fail("pipeline", f"{missing[0]} is not installed: pip install 'heliograph[pipeline]'", 2)
     # Imported here so that the other commands start without Spark.

@@ -20,6 +20,7 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties, encode_properties
 
 _IDS: Final = 65_535
+_DUP: Final = 0x08  # of the first byte of a PUBLISH
 
 
 class ReceivedMessage:
@@ -61,6 +62,8 @@ class ClientConversation:
             broker has yet to release. Without it, messages are acknowledged as they come; with it, by `acknowledge`.
         packet_bytes_max: Of a larger PUBLISH only the topic is kept, and another packet breaks the protocol; 0 for no
             limit.
+        before: The conversation of a connection that was lost: what it published and the broker has not acknowledged
+            is sent again, with the same identifiers.
 
     Attributes:
         connack: The broker's answer, once it is there and accepts.
@@ -73,6 +76,7 @@ class ClientConversation:
         log: Callable[[str], None] | None = None,
         received_qos2: set[int] | None = None,
         packet_bytes_max: int = 0,
+        before: ClientConversation | None = None,
     ) -> None:
         self.connack: p.Connack | None = None
         self.farewell: p.Disconnect | None = None
@@ -87,6 +91,9 @@ class ClientConversation:
         self._asked: dict[int, int] = {}  # what kind of packet has an identifier
         self._under_way = 0  # of those, PUBLISH packets that were sent
         self._held_back: deque[bytes] = deque()
+        self._published: dict[int, bytes] = {}  # PUBLISH packets that are not acknowledged, in their order
+        self._released: set[int] = set()  # those of QoS 2 that the broker has
+        self._before = before
         self._received_qos2: set[int] = set() if received_qos2 is None else received_qos2
         self._acknowledges = received_qos2 is None
         self._packet_bytes_max = packet_bytes_max
@@ -134,11 +141,9 @@ class ClientConversation:
         self._tell("sending", f"PUBLISH {topic} (q{qos}, r{int(retain)}, m{packet_id}, {len(payload)} bytes)")
         if not qos:
             self._out.append(wire)
-        elif self._under_way < self._granted(props.RECEIVE_MAXIMUM, _IDS):  # [MQTT-3.3.4-7]
-            self._under_way += 1
-            self._out.append(wire)
         else:
-            self._held_back.append(wire)
+            self._published[packet_id] = wire
+            self._send_or_hold(wire)
         return packet_id
 
     def subscribe(self, entries: list[p.SubscribeEntry], properties: Properties) -> None:
@@ -198,6 +203,28 @@ class ClientConversation:
             self._received_qos2.add(packet_id)
             self._out.append(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version))
 
+    def _send_or_hold(self, wire: bytes) -> None:
+        if self._under_way < self._granted(props.RECEIVE_MAXIMUM, _IDS):  # [MQTT-3.3.4-7]
+            self._under_way += 1
+            self._out.append(wire)
+        else:
+            self._held_back.append(wire)
+
+    def _go_on_from(self, before: ClientConversation, has_session: bool) -> None:
+        """Send what is not acknowledged again: as duplicates where the broker has the session, else for the first time.
+
+        [MQTT-4.4.0-1]
+        """
+        self._last_id, self._published = before._last_id, before._published
+        for packet_id, wire in self._published.items():
+            self._asked[packet_id] = p.PUBLISH
+            if has_session and packet_id in before._released:
+                self._released.add(packet_id)
+                wire = encode_ack(p.PUBREL, packet_id, rc.SUCCESS, self._version)
+            elif has_session:
+                wire = bytes((wire[0] | _DUP,)) + wire[1:]  # [MQTT-3.3.1-1]
+            self._send_or_hold(wire)
+
     def _begin_large(self, data: bytes, at: int, body: int, length: int) -> int:
         """Take the topic of a packet that is too large; the bytes of it that are here, 0 if the topic is not yet."""
         if data[at] >> 4 != p.PUBLISH or self.connack is None:
@@ -231,6 +258,9 @@ class ClientConversation:
             if packet.code:
                 raise DeniedError("the broker refused the connection", packet.code, packet.properties, self._version)
             self.connack = packet
+            if self._before is not None:
+                self._go_on_from(self._before, packet.session_present)
+                self._before = None
         elif isinstance(packet, p.Publish):
             self._on_publish(packet)
         elif isinstance(packet, p.Ack):
@@ -272,9 +302,12 @@ class ClientConversation:
             self._received_qos2.discard(ack.packet_id)
             self._out.append(encode_ack(p.PUBCOMP, ack.packet_id, rc.SUCCESS, self._version))
         elif ack.kind == p.PUBREC and ack.code < rc.UNSPECIFIED_ERROR:
+            self._released.add(ack.packet_id)
             self._out.append(encode_ack(p.PUBREL, ack.packet_id, rc.SUCCESS, self._version))
         else:
             self._answered(ack.packet_id, p.PUBLISH, (ack.code,), ack.properties)
+            del self._published[ack.packet_id]
+            self._released.discard(ack.packet_id)
             self._under_way -= 1
             if self._held_back:
                 self._under_way += 1

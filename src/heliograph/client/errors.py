@@ -46,11 +46,15 @@ class DeniedError(ClientError):
 
     def __init__(self, what: str, code: int, properties: props.Properties | None, version: int) -> None:
         self.reason_code = code
-        reason = "" if properties is None else properties.strings.get(props.REASON_STRING, "")
-        meaning = rc.name_of(code).replace("_", " ")
-        number = f"0x{code:02x}" if version == p.V5 else f"code {rc.connack_return_code(code)}"
-        super().__init__(f"{what}: {meaning} ({number}){': ' if reason else ''}{reason}")
+        super().__init__(f"{what}: {reason_text(code, properties, version)}")
         self.exit_code = code if version == p.V5 else rc.connack_return_code(code)
+
+
+def reason_text(code: int, properties: props.Properties | None, version: int) -> str:
+    """What a broker says by a reason code, for people, with its own words if it gives some."""
+    reason = "" if properties is None else properties.strings.get(props.REASON_STRING, "")
+    number = f"0x{code:02x}" if version == p.V5 else f"code {rc.connack_return_code(code)}"
+    return f"{rc.name_of(code).replace('_', ' ')} ({number}){': ' if reason else ''}{reason}"
 
 
 class LostError(ClientError):

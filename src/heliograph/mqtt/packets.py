@@ -80,6 +80,7 @@ class Connect(Packet):
         username: str | None,
         password: bytes | None,
         properties: Properties,
+        is_bridge: bool = False,
     ) -> None:
         super().__init__(CONNECT)
         self.version = version
@@ -90,6 +91,7 @@ class Connect(Packet):
         self.username = username
         self.password = password
         self.properties = properties
+        self.is_bridge = is_bridge  # of MQTT 3, by the bit that mosquitto and others know
 
 
 class Connack(Packet):

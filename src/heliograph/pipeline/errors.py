@@ -1,6 +1,6 @@
 """The errors of the package `pipeline`, one class for each party that can be at fault.
 
-Foreign exceptions (Arrow Flight's, paho's, py4j's, the operating system's) are translated into these where they enter.
+Foreign exceptions (Arrow Flight's, py4j's, the operating system's) are translated into these where they enter.
 Spark carries errors of its worker processes as text, so every message is a complete sentence by itself.
 """
 

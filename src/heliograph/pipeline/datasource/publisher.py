@@ -4,40 +4,47 @@ The data source's writer and the sink `mqtt` publish by it, each task of Spark o
 """
 
 import base64
+import select
 import socket
 import ssl
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
-from paho.mqtt import MQTTException
-from paho.mqtt import client as paho
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
-from paho.mqtt.reasoncodes import ReasonCode
-
-from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
-from heliograph.outbound import Dialer, Outbound, OutboundDeniedError
+from heliograph.client.conversation import ClientConversation
+from heliograph.client.errors import DeniedError, reason_text
+from heliograph.client.stream import SocketStream
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import properties as props
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.errors import ProtocolError
+from heliograph.mqtt.properties import Properties, encode_properties, properties_from_wire
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, topic_name_fault
+from heliograph.outbound import Outbound, OutboundDeniedError
 from heliograph.pipeline.datasource.sink_options import V3, V4, V5, SinkOptions
 from heliograph.pipeline.errors import OptionError, PublishError
 from heliograph.pipeline.tls import tls_context
 from heliograph.processes.backoff import Backoff
 
-# Properties as stored messages carry them: name, paho's name, and how its value is made of the text.
-_PROPERTIES: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
-    "Content-Type": ("ContentType", str),
-    "Correlation-Data": ("CorrelationData", base64.b64decode),
-    "Message-Expiry-Interval": ("MessageExpiryInterval", int),
-    "Payload-Format-Indicator": ("PayloadFormatIndicator", int),
-    "Response-Topic": ("ResponseTopic", str),
+# Properties as stored messages carry them.
+_PROPERTIES: Final[Mapping[str, int]] = {
+    props.NAMES[identifier]: identifier
+    for identifier in (
+        props.CONTENT_TYPE,
+        props.CORRELATION_DATA,
+        props.MESSAGE_EXPIRY_INTERVAL,
+        props.PAYLOAD_FORMAT_INDICATOR,
+        props.RESPONSE_TOPIC,
+    )
 }
+_LARGEST: Final = {props.MESSAGE_EXPIRY_INTERVAL: 0xFFFF_FFFF, props.PAYLOAD_FORMAT_INDICATOR: 1}
 _USER_PROPERTY: Final = "User-Property."
 
-_VERSIONS: Final = {V3: MQTTProtocolVersion.MQTTv31, V4: MQTTProtocolVersion.MQTTv311, V5: MQTTProtocolVersion.MQTTv5}
+_VERSIONS: Final = {V3: p.V3_1, V4: p.V3_1_1, V5: p.V5}
 
 # Reasons for which a broker will never take a message: its own, a topic, a size, a payload's form.
 _MESSAGE_REASONS: Final = frozenset({0x83, 0x90, 0x95, 0x99})
@@ -46,9 +53,9 @@ _NOT_AUTHORIZED: Final = 0x87
 # The broker keeps the session for so long, so that what is under way goes on after a connection was lost.
 _SESSION_EXPIRY_S: Final = 60
 _BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
-
-# More than the fixed header, the lengths and the packet id need.
-_PACKET_OVERHEAD_BYTES: Final = 16
+_UNSENT_MAX: Final = 64 * 1024
+_PACKET_MAX: Final = 64 * 1024  # of the broker's, who has only answers for a publisher
+_NO_PROPERTIES: Final = Properties()
 
 
 def property_fault(name: str) -> str | None:
@@ -56,17 +63,6 @@ def property_fault(name: str) -> str | None:
     if name in _PROPERTIES or (name.startswith(_USER_PROPERTY) and name != _USER_PROPERTY):
         return None
     return f"one of {', '.join(_PROPERTIES)} or {_USER_PROPERTY}<name>"
-
-
-class _DialedClient(paho.Client):
-    """A client whose connections a dialer opens, also when it connects again. TLS verifies the name."""
-
-    def __init__(self, dialer: Dialer, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._dialer = dialer
-
-    def _create_socket_connection(self) -> socket.socket:  # which the library has for subclasses
-        return self._dialer.connect(self.host, self.port, self.connect_timeout)
 
 
 class MqttPublisher:
@@ -82,232 +78,328 @@ class MqttPublisher:
     Attributes:
         count: Messages given to `publish`, which are numbered from 0.
         refused: Why one can never be published, by its number.
+        reconnects: How often the connection was lost.
+        pings: How often the broker was asked whether it is there.
     """
 
     def __init__(self, options: SinkOptions, *, keep_refused: bool = False) -> None:
         self.refused: dict[int, str] = {}
         self.reconnects = 0
+        self.pings = 0
         self.payload_bytes = 0
+        self.count = 0
         self._options = options
+        self._clientid = f"{options.clientid}-{uuid.uuid4().hex[:12]}"
+        self._dialer = Outbound(options.outbound).dialer(options.declared_at)
+        self._tls = None if options.tls is None else tls_context(options.tls, PublishError)
         self._keep_refused = keep_refused
         self._of_messages = _MESSAGE_REASONS | ({_NOT_AUTHORIZED} if options.has_topic_of_row else set())
-        self._changed = threading.Condition()
-        self.count = 0
-        self._window = options.window
-        self._under_way = 0
+        self._numbers: dict[int, int] = {}  # which message a packet identifier stands for
         self._acknowledged = 0
-        self._is_connected = False
-        self._fault: str | None = None
-        self._packet_bytes_max: int | None = None
-        # Which message a packet id stands for; an acknowledgement may come before that is known here.
-        self._numbers: dict[int, int] = {}
-        self._early: dict[int, ReasonCode] = {}
-        self._client = self._make_client()
-
-    def _make_client(self) -> paho.Client:
-        options = self._options
-        client = _DialedClient(
-            Outbound(options.outbound).dialer(options.declared_at),
-            CallbackAPIVersion.VERSION2,
-            client_id=f"{options.clientid}-{uuid.uuid4().hex[:12]}",
-            protocol=_VERSIONS[options.protocol],
-        )
-        if options.is_bridge:
-            client.enable_bridge_mode()
-        client.max_inflight_messages_set(options.window)
-        client.reconnect_delay_set(1, int(_BACKOFF.longest_s))
-        if options.username is not None:
-            client.username_pw_set(options.username, options.password)
-        if options.tls is not None:
-            client.tls_set_context(tls_context(options.tls, PublishError))
-        client.on_connect = self._on_connect
-        client.on_disconnect = self._on_disconnect
-        client.on_publish = self._on_publish
-        return client
+        self._unsent = 0
+        self._failures = 0  # of attempts to connect again, in a row
+        self._conversation: ClientConversation | None = None
+        self._stream: SocketStream | None = None
+        self._ready = select.poll()
+        self._sent_at = 0.0
+        self._keepalive_s = float(options.keepalive_s)
+        # A thread of its own keeps the connection alive while nothing is published; what is above is under the lock.
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_alive, daemon=True, name="mqtt keep-alive")
 
     def __repr__(self) -> str:
-        return f"MqttPublisher({self._where()}, {self._under_way} of {self.count} under way)"
+        return f"MqttPublisher({self._where()}, {len(self._numbers)} of {self.count} under way)"
 
     def __enter__(self) -> Self:
-        self._connect()
-        self._client.loop_start()
-        try:
-            self._wait(lambda: self._is_connected, self._options.connect_timeout_s, "did not accept the connection")
-        except PublishError:
-            self._client.loop_stop()
-            raise
+        with self._lock:
+            self._connect()
+        if self._keepalive_s:
+            self._keeper.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client.disconnect(properties=self._session_expiry(PacketTypes.DISCONNECT, 0))
-        self._client.loop_stop()
+        self._is_over.set()
+        with self._lock:
+            if self._stream is not None and self._conversation is not None:
+                self._conversation.disconnect(rc.SUCCESS, self._session_expiry(0))
+                with suppress(OSError):  # it was lost already
+                    self._send(self._stream, self._conversation)
+            self._close()
+        if self._keeper.ident is not None:
+            self._keeper.join()
 
     def publish(self, row: Mapping[str, Any]) -> None:
         """Publish one row; blocks while the window is full."""
-        self._wait(lambda: self._under_way < self._window, self._options.ack_timeout_s, "acknowledged nothing")
-        number = self.count
-        self.count += 1
-        try:
-            properties = make_properties(row.get("properties")) if self._has_properties else None
-            fault = self._fault_of(row, properties)
-        except OptionError as error:
-            if not self._keep_refused:
-                raise
-            fault = str(error)
-        if fault is not None:
-            self._refuse(number, fault)
-            return
-        with self._changed:
-            self._under_way += 1
-        qos = self._options.qos if row.get("qos") is None else row["qos"]
-        try:
-            sent = self._client.publish(row["topic"], row["payload"], qos, bool(row.get("retain")), properties)
-        except (ValueError, TypeError) as error:
-            with self._changed:
-                self._under_way -= 1
-            self._refuse(number, f"topic {row['topic']!r} cannot be published to: {error}")
-            return
-        self.payload_bytes += len(row["payload"] or b"")
-        self._expect(sent.mid, number)
+        with self._lock:
+            if len(self._numbers) >= self._options.window or self._unsent >= _UNSENT_MAX or self._stream is None:
+                self._wait(self._has_room)
+            number = self.count
+            self.count += 1
+            try:
+                properties = _NO_PROPERTIES
+                if row.get("properties") and self._options.protocol == V5:
+                    properties = make_properties(row["properties"])
+                fault = _fault_of(row)
+            except OptionError as error:
+                if not self._keep_refused:
+                    raise
+                fault = str(error)
+            if fault is None:
+                fault = self._put(row, properties, number)
+            if fault is not None:
+                self._refuse(number, fault)
 
     def flush(self) -> None:
         """Wait until everything published was acknowledged."""
-        self._wait(lambda: not self._under_way, self._options.ack_timeout_s, "acknowledged nothing")
+        with self._lock:
+            self._wait(lambda: not self._numbers and not self._unsent)
 
-    def _connect(self) -> None:
-        options = self._options
-        self._client.connect_timeout = options.connect_timeout_s
-        session = self._session_expiry(PacketTypes.CONNECT, _SESSION_EXPIRY_S)
-        for attempt in range(1, options.connect_attempts + 1):
-            try:
-                self._client.connect(options.host, options.port, keepalive=options.keepalive_s, properties=session)
-            except OSError as error:
-                is_final = isinstance(error, ssl.SSLCertVerificationError | OutboundDeniedError)
-                if is_final or attempt == options.connect_attempts:
-                    raise PublishError(f"{self._where()} cannot be reached: {error}") from error
-                time.sleep(_BACKOFF.pause_s(attempt))  # a task of Spark has a thread of its own
-            else:
-                return
-
-    def _fault_of(self, row: Mapping[str, Any], properties: Properties | None) -> str | None:
-        """Why a row can never be published; a broker would close the connection for it, again and again."""
-        topic: str = row["topic"] if row["topic"] is not None else ""
-        name_bytes = len(topic.encode("utf-8", "replace"))
-        fault = topic_name_fault(topic, MAX_TOPIC_BYTES)
-        if fault is not None:
-            return f"topic {topic!r} cannot be published to: {fault}"
-        if name_bytes > MAX_TOPIC_BYTES:
-            return f"the topic name has {name_bytes} bytes; at most {MAX_TOPIC_BYTES} are allowed"
-        if row.get("qos") is not None and row["qos"] not in (0, 1, 2):
-            return f"qos is {row['qos']}, but must be 0, 1 or 2"
-        if isinstance(row.get("retain"), str):
-            return f"retain is {row['retain']}, but must be true or false"
-        if self._packet_bytes_max is not None:
-            packed: bytes = properties.pack() if properties is not None else b""  # type: ignore[no-untyped-call]  # paho has no types here
-            size = name_bytes + len(row["payload"] or b"") + len(packed) + _PACKET_OVERHEAD_BYTES
-            if size > self._packet_bytes_max:
-                return f"the packet has about {size} bytes; {self._where()} takes {self._packet_bytes_max} at most"
+    def _put(self, row: Mapping[str, Any], properties: Properties, number: int) -> str | None:
+        """Publish a message; why the broker does not take such ones, or None."""
+        conversation = self._conversation
+        assert conversation is not None
+        payload = row["payload"] or b""
+        data = payload.encode() if isinstance(payload, str) else bytes(payload)
+        qos = self._options.qos if row.get("qos") is None else row["qos"]
+        try:
+            packet_id = conversation.publish(row["topic"], data, qos, bool(row.get("retain")), properties)
+        except (DeniedError, ValueError) as error:
+            return f"{self._where()}: {error}"
+        self.payload_bytes += len(data)
+        self._unsent += len(data) + 1
+        if packet_id:
+            self._numbers[packet_id] = number
         return None
+
+    def _has_room(self) -> bool:
+        return self._stream is not None and len(self._numbers) < self._options.window and self._unsent < _UNSENT_MAX
 
     def _refuse(self, number: int, reason: str) -> None:
         if not self._keep_refused:
             raise PublishError(reason)
         self.refused[number] = reason
 
-    def _expect(self, mid: int, number: int) -> None:
-        with self._changed:
-            if mid in self._early:
-                self._take(number, self._early.pop(mid))
-            else:
-                self._numbers[mid] = number
+    def _wait(self, is_done: Callable[[], bool]) -> None:
+        timeout_s = self._options.ack_timeout_s
+        end, reconnects = time.monotonic() + timeout_s, self.reconnects
+        while not is_done():
+            acknowledged = self._acknowledged
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                lost = self.reconnects - reconnects
+                hint = f", and the connection was lost {lost} times" if lost else ""
+                raise PublishError(f"{self._where()} acknowledged nothing for {timeout_s:.0f} s{hint}")
+            try:
+                self._go_on(left_s, is_done)
+            except (OSError, ProtocolError):
+                self._lose()
+            if acknowledged != self._acknowledged:  # a connection that is made again is nothing that came on
+                end = time.monotonic() + timeout_s
 
-    def _take(self, number: int, reason: ReasonCode) -> None:
-        """Take in what the broker says of a message; the lock is held."""
-        if not reason.is_failure:
+    def _go_on(self, left_s: float, is_done: Callable[[], bool]) -> None:
+        """Send, and take what comes, for so long at most. Raises `OSError` or `ProtocolError`: the connection ended."""
+        if self._stream is None:
+            self._connect_again(left_s)
             return
-        if self._keep_refused and reason.value in self._of_messages:
-            self.refused[number] = f"{self._where()} refused it: {reason}"
+        assert self._conversation is not None
+        self._send(self._stream, self._conversation)
+        if not is_done():
+            self._receive(self._stream, self._conversation, min(left_s, self._silence_s()))
+            self._ping_after_silence(self._stream, self._conversation)
+
+    def _connect_again(self, left_s: float) -> None:
+        try:
+            self._open(min(left_s, self._options.connect_timeout_s), self._conversation)
+        except DeniedError as error:
+            raise PublishError(f"{self._where()} {_refusal(error)}") from error
+        except (OSError, ProtocolError):
+            self._failures += 1
+            time.sleep(min(left_s, _BACKOFF.pause_s(self._failures)))  # a task of Spark has a thread of its own
         else:
-            self._fault = f"refused a message: {reason}"
+            self._failures = 0
 
-    def _wait(self, is_done: Callable[[], bool], deadline_s: float, complaint: str) -> None:
-        with self._changed:
-            acknowledged, end, reconnects = self._acknowledged, time.monotonic() + deadline_s, self.reconnects
-            while self._fault is None and not is_done():
-                if acknowledged != self._acknowledged:  # a connection that is made again is nothing that came on
-                    acknowledged, end = self._acknowledged, time.monotonic() + deadline_s
-                left = end - time.monotonic()
-                if left <= 0:
-                    lost = self.reconnects - reconnects
-                    hint = f", and the connection was lost {lost} times" if lost else ""
-                    raise PublishError(f"{self._where()} {complaint} for {deadline_s:.0f} s{hint}")
-                self._changed.wait(left)
-            if self._fault is not None:
-                raise PublishError(f"{self._where()} {self._fault}")
+    def _connect(self) -> None:
+        options = self._options
+        for attempt in range(1, options.connect_attempts + 1):
+            try:
+                self._open(options.connect_timeout_s, None)
+            except DeniedError as error:
+                raise PublishError(f"{self._where()} {_refusal(error)}") from error
+            except ProtocolError as error:
+                raise PublishError(f"{self._where()} breaks the protocol: {error}") from error
+            except OSError as error:
+                is_final = isinstance(error, ssl.SSLCertVerificationError | OutboundDeniedError | _SilentError)
+                if is_final or attempt == options.connect_attempts:
+                    what = str(error) if isinstance(error, _SilentError) else f"cannot be reached: {error}"
+                    raise PublishError(f"{self._where()} {what}") from error
+                time.sleep(_BACKOFF.pause_s(attempt))
+            else:
+                return
 
-    @property
-    def _has_properties(self) -> bool:
-        return self._options.protocol == V5
+    def _open(self, timeout_s: float, before: ClientConversation | None) -> None:
+        """Connect, and wait for the CONNACK. Raises `OSError`, `ProtocolError` or `DeniedError`."""
+        options = self._options
+        opened = self._dialer.connect(options.host, options.port, timeout_s)
+        try:
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                opened = self._tls.wrap_socket(opened, server_hostname=options.host)
+            stream, conversation = (
+                SocketStream(opened),
+                ClientConversation(self._make_connect(before is None), None, None, _PACKET_MAX, before),
+            )
+            self._ready = select.poll()
+            self._ready.register(stream.fileno(), select.POLLIN)
+            self._send(stream, conversation)
+            end = time.monotonic() + timeout_s
+            while conversation.connack is None:
+                if (left_s := end - time.monotonic()) <= 0:
+                    raise _SilentError(f"did not accept the connection for {timeout_s:g} s")
+                self._receive(stream, conversation, left_s)
+        except BaseException:
+            opened.close()
+            raise
+        opened.settimeout(options.ack_timeout_s)
+        granted_s = conversation.connack.properties.number(props.SERVER_KEEP_ALIVE, options.keepalive_s)
+        self._stream, self._conversation, self._keepalive_s = stream, conversation, float(granted_s)
 
-    def _session_expiry(self, packet: int, seconds: int) -> Properties | None:
-        if not self._has_properties:
-            return None
-        properties = Properties(packet)  # type: ignore[no-untyped-call]  # paho has no types here
-        properties.SessionExpiryInterval = seconds
+    def _make_connect(self, is_new: bool) -> p.Connect:
+        options = self._options
+        password = None if options.password is None else options.password.encode()
+        version = _VERSIONS[options.protocol]
+        return p.Connect(
+            version, self._clientid, is_new or version != p.V5, options.keepalive_s, None, options.username, password,
+            self._session_expiry(_SESSION_EXPIRY_S), is_bridge=options.is_bridge and version != p.V5,
+        )  # fmt: skip
+
+    def _send(self, stream: SocketStream, conversation: ClientConversation) -> None:
+        if data := conversation.take():
+            stream.send(data)
+            self._sent_at = time.monotonic()
+        self._unsent = 0
+
+    def _receive(self, stream: SocketStream, conversation: ClientConversation, patience_s: float) -> None:
+        if not self._ready.poll(patience_s * 1000):
+            return
+        data = stream.receive()
+        if data is None:
+            raise ConnectionResetError("the connection was closed by the other side")
+        conversation.receive(data)
+        conversation.messages.clear()
+        while conversation.answers:
+            answer = conversation.answers.popleft()
+            self._acknowledged += 1
+            number, code = self._numbers.pop(answer.packet_id), answer.codes[0]
+            if code >= rc.UNSPECIFIED_ERROR:
+                self._take_refusal(number, code, reason_text(code, answer.properties, p.V5))
+        if conversation.farewell is not None:
+            raise ConnectionResetError("the broker ended the connection")
+
+    def _take_refusal(self, number: int, code: int, reason: str) -> None:
+        if not self._keep_refused or code not in self._of_messages:
+            raise PublishError(f"{self._where()} refused a message: {reason}")
+        self.refused[number] = f"{self._where()} refused it: {reason}"
+
+    def _silence_s(self) -> float:
+        """How long nothing is to be sent until the broker is asked whether it is there."""
+        if not self._keepalive_s:
+            return float("inf")
+        return max(0.0, self._sent_at + self._keepalive_s / 2 - time.monotonic())
+
+    def _ping_after_silence(self, stream: SocketStream, conversation: ClientConversation) -> None:
+        if self._silence_s() > 0:
+            return
+        if conversation.pings_unanswered > 1:
+            raise ConnectionResetError("the broker does not answer PINGREQ")
+        self.pings += 1
+        conversation.ping()
+        self._send(stream, conversation)
+
+    def _keep_alive(self) -> None:
+        while not self._is_over.wait(max(self._silence_s(), 0.05)):
+            with self._lock:
+                if self._stream is None or self._conversation is None:
+                    continue  # it is made again when there is something to publish
+                try:
+                    self._receive(self._stream, self._conversation, 0.0)
+                    self._ping_after_silence(self._stream, self._conversation)
+                except (OSError, ProtocolError):
+                    self._lose()
+
+    def _lose(self) -> None:
+        if self._stream is not None:
+            self.reconnects += 1
+        self._close()
+
+    def _close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        self._stream = None
+
+    def _session_expiry(self, seconds: int) -> Properties:
+        properties = Properties()
+        if self._options.protocol == V5:
+            properties.numbers[props.SESSION_EXPIRY_INTERVAL] = seconds
         return properties
 
     def _where(self) -> str:
         return f"the MQTT broker at {self._options.host}:{self._options.port}"
 
-    def _on_connect(self, client: object, data: object, flags: object, reason: ReasonCode, properties: Any) -> None:
-        with self._changed:
-            if reason.is_failure:
-                self._fault = f"refused the connection: {reason}"
-            self._is_connected = not reason.is_failure
-            self._packet_bytes_max = getattr(properties, "MaximumPacketSize", None)
-            # paho does not heed it, and a broker ends the connection of a client that sends more.
-            at_once = getattr(properties, "ReceiveMaximum", self._options.window)
-            self._window = min(self._options.window, at_once)
-            self._changed.notify_all()
 
-    def _on_disconnect(self, client: object, data: object, flags: object, reason: ReasonCode, _: object) -> None:
-        with self._changed:
-            self._is_connected = False
-            if reason.is_failure:
-                self.reconnects += 1
-
-    def _on_publish(self, client: object, data: object, mid: int, reason: ReasonCode, _: object) -> None:
-        with self._changed:
-            if mid in self._numbers:
-                self._take(self._numbers.pop(mid), reason)
-            else:
-                self._early[mid] = reason
-            self._under_way -= 1
-            self._acknowledged += 1
-            self._changed.notify_all()
+class _SilentError(OSError):
+    """A broker that answers no CONNECT; to try again would take as long."""
 
 
-def make_properties(row: list[tuple[str, str]] | Mapping[str, str] | None) -> Properties | None:
+def _refusal(error: DeniedError) -> str:
+    return str(error).replace("the broker refused", "refused", 1)
+
+
+def _fault_of(row: Mapping[str, Any]) -> str | None:
+    """Why a row can never be published; a broker would close the connection for it, again and again."""
+    topic: str = row["topic"] if row["topic"] is not None else ""
+    fault = topic_name_fault(topic, MAX_TOPIC_BYTES)
+    if fault is not None:
+        return f"topic {topic!r} cannot be published to: {fault}"
+    if (name_bytes := len(topic.encode("utf-8", "replace"))) > MAX_TOPIC_BYTES:
+        return f"the topic name has {name_bytes} bytes; at most {MAX_TOPIC_BYTES} are allowed"
+    if row.get("qos") is not None and row["qos"] not in (0, 1, 2):
+        return f"qos is {row['qos']}, but must be 0, 1 or 2"
+    if isinstance(row.get("retain"), str):
+        return f"retain is {row['retain']}, but must be true or false"
+    return None
+
+
+def make_properties(row: list[tuple[str, str]] | Mapping[str, str]) -> Properties:
     """The MQTT properties of a message, of the texts that a row has by their names."""
-    # Arrow gives a map as a list of pairs.
-    pairs = dict(row) if row else {}
-    if not pairs:
-        return None
-    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho has no types here
-    users = [
-        (name.removeprefix(_USER_PROPERTY), pairs.pop(name)) for name in list(pairs) if name.startswith(_USER_PROPERTY)
-    ]
-    if users:
-        properties.UserProperty = users
-    for name, value in pairs.items():
-        valid = property_fault(name)
-        if valid is not None:
+    made = Properties()
+    for name, value in dict(row).items():  # Arrow gives a map as a list of pairs
+        if (valid := property_fault(name)) is not None:
             raise OptionError("properties", name, valid)
-        attribute, make = _PROPERTIES[name]
         try:
-            setattr(properties, attribute, make(value))
-        except (ValueError, MQTTException) as error:
+            _set(made, name, value)
+        except ValueError as error:
             raise OptionError(f"properties.{name}", value, f"a value that MQTT allows ({error})") from error
-    return properties
+    try:
+        properties_from_wire(encode_properties(made), props.ALLOWED_PUBLISH)
+    except (ProtocolError, ValueError) as error:
+        raise OptionError("properties", str(dict(row)), f"what MQTT allows ({error})") from error
+    return made
+
+
+def _set(properties: Properties, name: str, value: str) -> None:
+    """Raises `ValueError` for a value that MQTT does not allow."""
+    if name.startswith(_USER_PROPERTY):
+        properties.user.append((name.removeprefix(_USER_PROPERTY), value))
+    elif (identifier := _PROPERTIES[name]) in _LARGEST:
+        if not 0 <= (number := int(value)) <= _LARGEST[identifier]:
+            raise ValueError(f"a number from 0 to {_LARGEST[identifier]}")
+        properties.numbers[identifier] = number
+    elif identifier == props.CORRELATION_DATA:
+        properties.binaries[identifier] = base64.b64decode(value)
+    else:
+        properties.strings[identifier] = value
+        if identifier == props.RESPONSE_TOPIC and has_wildcard(value):  # [MQTT-3.3.2-14]
+            raise ValueError("a topic name has no wildcard")

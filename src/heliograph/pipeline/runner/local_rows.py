@@ -81,7 +81,7 @@ class LocalRows:
         texts = _compiled(derived)(self)
         return texts if derived.is_text else self._bytes(derived.template, texts)
 
-    def _bytes(self, template: str, texts: list[str | None]) -> list[bytes | None]:
+    def _bytes(self, template: str, texts: Sequence[str | None]) -> list[bytes | None]:
         """The bytes of texts; those that a row has in Base64, where the template is nothing but its placeholder."""
         name = only_column(template) or ""
         path = name.removeprefix(_BELOW_ROW).split(".") if name.startswith(_BELOW_ROW) else None

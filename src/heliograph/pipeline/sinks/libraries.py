@@ -17,7 +17,6 @@ _LIBRARIES: Final = {
     "kafka": ("confluent-kafka", "confluent_kafka"),
     "kinesis": ("boto3", "boto3"),
     "mongodb": ("pymongo", "pymongo"),
-    "mqtt": ("paho-mqtt", "paho.mqtt.client"),
     "mysql": ("pymysql", "pymysql"),
     "nats": ("nats-py", "nats"),
     "postgresql": ("psycopg", "psycopg"),

@@ -221,6 +221,8 @@ def _column(chunk: pa.RecordBatch, derived: str) -> list[Any]:
 
 def _properties_in(text: str) -> dict[str, str]:
     """The properties in an object of rules' `pub_props`, by the names that a publisher knows; of another text, none."""
+    if not text.startswith("{"):
+        return {}
     try:
         given = json.loads(text)
     except ValueError:
