@@ -340,7 +340,7 @@ class SeenPositions:
 
     def _watch(self) -> None:
         while not self._is_over.wait(0.05):
-            for directory in self._checkpoint.glob("*"):
+            for directory in filter(Path.is_dir, self._checkpoint.glob("*")):  # Spark's log is beside them
                 self._look(directory)
 
     def _look(self, directory: Path) -> None:

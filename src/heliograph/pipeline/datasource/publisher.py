@@ -235,7 +235,7 @@ class MqttPublisher:
                 if is_final or attempt == options.connect_attempts:
                     what = str(error) if isinstance(error, _SilentError) else f"cannot be reached: {error}"
                     raise PublishError(f"{self._where()} {what}") from error
-                time.sleep(_BACKOFF.pause_s(attempt))
+                time.sleep(_BACKOFF.pause_s(attempt))  # a task of Spark has a thread of its own
             else:
                 return
 
