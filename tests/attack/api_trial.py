@@ -71,7 +71,8 @@ def run(attack: Attack, seconds: float, *, is_short: bool) -> ApiVerdict:
     """Run one attack on a node of its own."""
     with tempfile.TemporaryDirectory(prefix="heliograph-attack-") as name:
         directory = Path(name)
-        with ManagedNode(directory, settings_with_roles(directory) + attack.settings) as node:
+        settings = settings_with_roles(directory) + attack.settings
+        with ManagedNode(directory, settings, are_programs_copies=False) as node:
             api_port = urlsplit(node.url).port
             size = "short" if is_short else "whole"
             attacker = child("attack.attacker", attack.name, str(node.port), size, str(api_port))

@@ -68,7 +68,8 @@ def chromium() -> Iterator[Browser]:
 
     # Chromium's shell has no user interface, shows the same pages and takes two thirds of the CPU time.
     path = shutil.which("chromium-headless-shell") or program("chromium")
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    # Pages live for seconds here: to optimize their code takes longer than it saves.
+    arguments = ["--js-flags=--no-opt", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=arguments, timeout=_START_MS)
         try:
