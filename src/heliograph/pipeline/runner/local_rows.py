@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from heliograph.actions.loops import VIA
 from heliograph.actions.sinks import ROW
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.runner.json_texts import bytes_at, parsed, text_at
@@ -139,4 +140,6 @@ def _value(name: str, where: str) -> _Value:
     if not name.startswith(_BELOW_ROW):
         raise SinkError(f"{where}, but the rows have no column {name!r}: {ROW}")
     path = name.removeprefix(_BELOW_ROW).split(".")
+    if path[-1] == VIA:  # few rows have it, and the others are not parsed for it
+        return lambda rows: [text_at(parsed(text), path) if VIA in text else None for text in rows._texts]
     return lambda rows: [text_at(value, path) for value in rows._values]

@@ -18,7 +18,7 @@ from heliograph.pipeline.datasource.client import MessageSelection, ReadPlan, St
 from heliograph.pipeline.datasource.offsets import Offset, make_offset, more_lost
 from heliograph.pipeline.datasource.read_bounds import LATEST, parse_bound
 from heliograph.pipeline.errors import DatabaseAbsentError, DataLossError, PipelineError, sentence_of
-from heliograph.pipeline.runner.batch_memory import BatchMemory, BatchShare
+from heliograph.pipeline.runner.batch_memory import ROW_BYTES, BatchMemory, BatchShare
 from heliograph.pipeline.runner.connections import KeptConnection
 from heliograph.pipeline.runner.letters import FALLBACK_COLUMNS, DeadLetters, given_to_fallbacks
 from heliograph.pipeline.runner.local_rows import MESSAGE_ID, LocalRows
@@ -252,10 +252,11 @@ class ActionWorker:
         while True:
             selection, positions = self.selected(reached), reached["streams"]
             bytes_max = self._share.take(action.batch_bytes)
-            plan = client.plan(selection, positions, messages_max=action.batch_rows, bytes_max=bytes_max)
-            self._share.keep(sum(step.bytes for step in plan.streams.values()))
+            rows_max = min(action.batch_rows, bytes_max // ROW_BYTES)
+            plan = client.plan(selection, positions, messages_max=rows_max, bytes_max=bytes_max)
+            self._share.keep(plan.messages * ROW_BYTES + sum(step.bytes for step in plan.streams.values()))
             left_s = until_s - time.monotonic()
-            is_full = plan.messages >= action.batch_rows or plan.messages_remaining > 0
+            is_full = plan.messages >= rows_max or plan.messages_remaining > 0
             if not plan.messages or is_full or left_s <= 0 or self._stopping:
                 return plan
             step_s = max(action.batch_time_s / _LOOKS_OF_GATHERING, _LEAST_PAUSE_S)
@@ -298,7 +299,7 @@ class ActionWorker:
         if waiting.payloads:
             rows = LocalRows(waiting.payloads, action.sink, is_text=action.has_text_rows, ids=waiting.ids)
             figures.rows_under_way, figures.batch_bytes = len(waiting.payloads), sum(map(len, waiting.payloads))
-            self._share.keep(figures.batch_bytes)
+            self._share.keep(figures.batch_bytes + ROW_BYTES * figures.rows_under_way)
             try:
                 figures.sink_figures.update(action.sink.write(rows, batch).figures)
             finally:
