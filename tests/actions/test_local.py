@@ -136,7 +136,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         )
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setenv("PYTHONPATH", f"{absent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-        managed = stack.enter_context(ManagedNode(directory, "\n".join(settings)))
+        # Copies have loaded already what is absent here.
+        managed = stack.enter_context(ManagedNode(directory, "\n".join(settings), are_programs_copies=False))
         database.query("CREATE TABLE obs (topic text, n int, x double precision, nothing text, deep jsonb)")
         database.query("CREATE TABLE kills (n int)")
         made_world = World(managed, web, database, cache, directory / "data" / "pipeline")
