@@ -19,7 +19,7 @@ UNCOMPILED ?= $(addprefix tests/,bench broker channel conformance durable fuzz m
 unexport PYTHONDONTWRITEBYTECODE
 # Each target installs what it needs, at its first use.
 SET_UP = $(PYTHON) scripts/check_python.py && $(PYTHON) -m scripts.set_up
-BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipeline_read live_path actions control access_slow_backend access_connect access_publish tracing dashboard backup
+BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipeline_read live_path actions bridge control access_slow_backend access_connect access_publish tracing dashboard backup
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 

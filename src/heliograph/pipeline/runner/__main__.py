@@ -14,13 +14,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib import invalidate_caches
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from threading import Event, Thread
-from types import ModuleType
 from typing import Final
 
 from heliograph.observe.side_log import log_to_stderr
@@ -34,6 +31,7 @@ from heliograph.pipeline.running.figures import FAILED, QueryFigures
 from heliograph.pipeline.side_outputs.retention import DEFAULT_RETENTION, keep_within
 from heliograph.pipeline.sinks.interface import INSTALL_WITHOUT_SPARK
 from heliograph.pipeline.sinks.libraries import library_fault
+from heliograph.processes.without_pandas import keep_pandas_out
 from heliograph.storage.durable_files import write_whole
 
 _log = logging.getLogger("heliograph.pipeline.runner")
@@ -226,22 +224,8 @@ def main(file: str) -> None:
     os._exit(0)  # a thread that waits for its target must not hold the process up
 
 
-class _NoPandas(MetaPathFinder):
-    """Keeps pandas out: pyarrow loads it with its first array, if it is there, and nothing here uses its 35 MiB.
-
-    Where `sys.modules` said that there is no pandas, that array would fail in pyarrow.
-    """
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("the action runner does without pandas")
-        return None
-
-
 def _prepare(file: Path) -> None:
-    sys.meta_path.insert(0, _NoPandas())
+    keep_pandas_out()
     log_to_stderr(file.with_name(LOG_FILE))
 
 

@@ -24,6 +24,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from heliograph.processes.without_pandas import keep_pandas_out
 from heliograph.settings.units import is_loopback
 from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.columnar.secondary import READERS
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--watch-stdin", action="store_true", help="end when standard input closes")
     parser.add_argument("--settings-stdin", action="store_true", help="read tokens and TLS from standard input first")
     options = parser.parse_args(arguments)
+    keep_pandas_out()
     security = ReaderSecurity()
     if options.settings_stdin:
         settings = _first_line_of_input()
