@@ -45,7 +45,7 @@ topic out/# out 1
 topic in/# in 1
 """
 _HELIOGRAPH: Final = """
-connectors.mqtt.far {{ server = "127.0.0.1:{far}" }}
+connectors.mqtt.far {{ server = "127.0.0.1:{far}", max_inflight = 1000 }}
 actions.mqtt.out {{ connector = far, parameters {{ topic = "${{topic}}", payload = "${{payload}}", qos = 1 }} }}
 rule_engine.rules.out {{ sql = "SELECT topic, payload FROM \\"out/#\\"", actions = ["mqtt:out"] }}
 sources.mqtt.in {{ connector = far, parameters {{ topic = "in/#", qos = 1 }}, local.topic = "${{topic}}" }}

@@ -142,6 +142,18 @@ def wait_until_away(node: NodeProcess) -> None:
     wait_until(is_away, "its connection has ended")
 
 
+def wait_until_ways_are_stored(node: NodeProcess) -> None:
+    """A way is held in memory until it is finished, and a little longer."""
+
+    def are_stored() -> bool:
+        with redirect_stdout(io.StringIO()) as out:
+            assert main(["ctl", "broker", "stats", "--json", "--data-dir", str(node.data_dir)]) == 0
+        values = {line["name"]: line["value"] for line in map(json.loads, out.getvalue().splitlines())}
+        return bool(values["message_ways.held_bytes"] == 0)
+
+    wait_until(are_stored, "the ways of all messages are on the disk")
+
+
 def leave_a_file_of_an_offload_that_was_cut_off(node: NodeProcess) -> None:
     """Write what the database does not name yet."""
     with reading(node.data_dir, "messages") as (_, catalog):
@@ -301,6 +313,7 @@ def test_what_a_running_node_cannot_erase_is_counted_and_erased_when_it_is_stopp
 ) -> None:
     with NodeProcess(tmp_path, SETTINGS) as node:
         use_all_of(node)
+        wait_until_ways_are_stored(node)
         capsys.readouterr()
         place = ("--client", DEVICE, "--yes", "--json", "--data-dir", str(node.data_dir))
         code, out, _ = run(capsys, *place)

@@ -249,8 +249,9 @@ def test_a_table_in_use_gets_its_columns_later(spark: SparkSession, server: Mari
 def test_a_row_for_which_the_server_is_slow_holds_up_no_others(server: Mariadb) -> None:
     server.query("CREATE TABLE slow (n int, s text)")
     statement = "INSERT INTO slow SELECT ${payload.n}, SLEEP(${payload.s})"
-    sink = sink_of(server.section(f'sql = "{statement}", timeout = 1s, retry {{ attempts = 1 }}'))
+    sink = sink_of(server.section(f'sql = "{statement}", timeout = 1s'))
     refused = Refused()
+    # A server that is busy may be slow for the others too; then the batch is tried again.
     write_rows(sink, batch_of(0, refused), *({"n": number, "s": 30 if number == 2 else 0} for number in (1, 2, 3)))
     assert [row["payload"] for row, _ in refused.rows] == [b'{"n": 2, "s": 30}']
     assert sorted(number for (number,) in server.query("SELECT n FROM slow")) == [1, 3]
