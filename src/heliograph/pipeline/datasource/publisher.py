@@ -53,6 +53,8 @@ _NOT_AUTHORIZED: Final = 0x87
 # The broker keeps the session for so long, so that what is under way goes on after a connection was lost.
 _SESSION_EXPIRY_S: Final = 60
 _BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
+_LOOK_S: Final = 60.0
+_PAUSE_MIN_S: Final = 0.05
 _UNSENT_MAX: Final = 64 * 1024
 _PACKET_MAX: Final = 64 * 1024  # of the broker's, who has only answers for a publisher
 _NO_PROPERTIES: Final = Properties()
@@ -97,7 +99,9 @@ class MqttPublisher:
         self._numbers: dict[int, int] = {}  # which message a packet identifier stands for
         self._acknowledged = 0
         self._unsent = 0
+        self._fault: str | None = None  # a refusal that ends it; the thread below may have been the one to read it
         self._failures = 0  # of attempts to connect again, in a row
+        self._why_lost = ""
         self._conversation: ClientConversation | None = None
         self._stream: SocketStream | None = None
         self._ready = select.poll()
@@ -185,19 +189,21 @@ class MqttPublisher:
     def _wait(self, is_done: Callable[[], bool]) -> None:
         timeout_s = self._options.ack_timeout_s
         end, reconnects = time.monotonic() + timeout_s, self.reconnects
-        while not is_done():
+        while self._fault is None and not is_done():
             acknowledged = self._acknowledged
             left_s = end - time.monotonic()
             if left_s <= 0:
                 lost = self.reconnects - reconnects
-                hint = f", and the connection was lost {lost} times" if lost else ""
+                hint = f", and the connection was lost {lost} times: {self._why_lost}" if lost else ""
                 raise PublishError(f"{self._where()} acknowledged nothing for {timeout_s:.0f} s{hint}")
             try:
                 self._go_on(left_s, is_done)
-            except (OSError, ProtocolError):
-                self._lose()
+            except (OSError, ProtocolError) as error:
+                self._lose(error)
             if acknowledged != self._acknowledged:  # a connection that is made again is nothing that came on
                 end = time.monotonic() + timeout_s
+        if self._fault is not None:
+            raise PublishError(f"{self._where()} {self._fault}")
 
     def _go_on(self, left_s: float, is_done: Callable[[], bool]) -> None:
         """Send, and take what comes, for so long at most. Raises `OSError` or `ProtocolError`: the connection ended."""
@@ -215,8 +221,9 @@ class MqttPublisher:
             self._open(min(left_s, self._options.connect_timeout_s), self._conversation)
         except DeniedError as error:
             raise PublishError(f"{self._where()} {_refusal(error)}") from error
-        except (OSError, ProtocolError):
+        except (OSError, ProtocolError) as error:
             self._failures += 1
+            self._why_lost = str(error)
             time.sleep(min(left_s, _BACKOFF.pause_s(self._failures)))  # a task of Spark has a thread of its own
         else:
             self._failures = 0
@@ -295,13 +302,15 @@ class MqttPublisher:
             number, code = self._numbers.pop(answer.packet_id), answer.codes[0]
             if code >= rc.UNSPECIFIED_ERROR:
                 self._take_refusal(number, code, reason_text(code, answer.properties, p.V5))
-        if conversation.farewell is not None:
-            raise ConnectionResetError("the broker ended the connection")
+        if (farewell := conversation.farewell) is not None:
+            reason = reason_text(farewell.code, farewell.properties, p.V5)
+            raise ConnectionResetError(f"the broker ended the connection: {reason}")
 
     def _take_refusal(self, number: int, code: int, reason: str) -> None:
-        if not self._keep_refused or code not in self._of_messages:
-            raise PublishError(f"{self._where()} refused a message: {reason}")
-        self.refused[number] = f"{self._where()} refused it: {reason}"
+        if self._keep_refused and code in self._of_messages:
+            self.refused[number] = f"{self._where()} refused it: {reason}"
+        else:
+            self._fault = f"refused a message: {reason}"
 
     def _silence_s(self) -> float:
         """How long nothing is to be sent until the broker is asked whether it is there."""
@@ -319,19 +328,23 @@ class MqttPublisher:
         self._send(stream, conversation)
 
     def _keep_alive(self) -> None:
-        while not self._is_over.wait(max(self._silence_s(), 0.05)):
+        pause_s = self._keepalive_s / 2
+        while not self._is_over.wait(pause_s):
+            pause_s = self._keepalive_s / 2 or _LOOK_S  # a broker may grant no keep-alive
             with self._lock:
                 if self._stream is None or self._conversation is None:
                     continue  # it is made again when there is something to publish
                 try:
                     self._receive(self._stream, self._conversation, 0.0)
                     self._ping_after_silence(self._stream, self._conversation)
-                except (OSError, ProtocolError):
-                    self._lose()
+                    pause_s = min(pause_s, max(self._silence_s(), _PAUSE_MIN_S))
+                except (OSError, ProtocolError) as error:
+                    self._lose(error)
 
-    def _lose(self) -> None:
+    def _lose(self, error: Exception) -> None:
         if self._stream is not None:
             self.reconnects += 1
+            self._why_lost = str(error)
         self._close()
 
     def _close(self) -> None:
