@@ -3,6 +3,7 @@
 import pytest
 
 from heliograph.client.conversation import ClientConversation
+from heliograph.client.errors import DeniedError
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt.decode import decode_packet
@@ -85,3 +86,13 @@ def test_without_the_session_all_of_it_is_sent_as_the_first_time() -> None:
 
 def test_no_more_goes_on_at_once_than_the_broker_takes() -> None:
     assert sent_again(True, receive_maximum=2) == [(0x62, 1, b""), (0x3A, 2, b"b")]
+
+
+def test_a_message_that_the_broker_does_not_take_keeps_no_identifier() -> None:
+    granted = Properties()
+    granted.numbers[props.MAXIMUM_PACKET_SIZE] = 100
+    one = conversation()
+    one.receive(encode_packet(p.Connack(False, 0, granted), p.V5))
+    with pytest.raises(DeniedError, match="takes 100 at most"):
+        one.publish("t", bytes(200), 1, False, Properties())
+    assert one.unanswered_count == 0

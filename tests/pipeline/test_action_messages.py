@@ -74,13 +74,17 @@ def test_a_message_has_the_qos_the_flag_and_the_properties_of_its_row(
         properties = {**users, "Content-Type": "x", "Correlation-Data": "id", "Message-Expiry-Interval": 60}
         action.write({"n": 1, "qos": 2, "flags": {"retain": True}, "pub_props": properties, "payload": "p"}, {"n": 2})
         figures = action.write(
-            {"n": 3, "qos": 3}, {"n": 4, "flags": {"retain": "often"}}, {"n": 5, "qos": 1, "flags": {"retain": False}}
+            {"n": 3, "qos": 3},
+            {"n": 4, "flags": {"retain": "often"}},
+            {"n": 5, "qos": 1, "flags": {"retain": False}, "pub_props": {"Correlation-Data": {"$base64": "AP8="}}},
         )
         messages = {message.topic: message for message in heard.wait_for(3)}
     assert {topic: message.qos for topic, message in messages.items()} == {"out/1": 2, "out/2": 0, "out/5": 1}
     first: Any = messages["out/1"].properties
     assert first.UserProperty == [("a", "b"), ("c", "d")]
     assert (first.ContentType, first.CorrelationData, first.MessageExpiryInterval) == ("x", b"id", 60)
+    last: Any = messages["out/5"].properties
+    assert last.CorrelationData == b"\x00\xff"
     assert [reason for _, reason in action.refused.rows] == [
         "qos is 3, but must be 0, 1 or 2",
         "retain is often, but must be true or false",

@@ -131,11 +131,16 @@ class ClientConversation:
         """
         self._check_offer(qos, retain)
         packet_id = self._new_id(p.PUBLISH) if qos else 0
-        wire = encode_publish(
-            self._version, topic.encode(), payload, qos, retain, False, packet_id, encode_properties(properties)
-        )
+        try:
+            wire = encode_publish(
+                self._version, topic.encode(), payload, qos, retain, False, packet_id, encode_properties(properties)
+            )
+        except ValueError:
+            self._asked.pop(packet_id, None)
+            raise
         size_max = self._granted(props.MAXIMUM_PACKET_SIZE, len(wire))
         if len(wire) > size_max:
+            self._asked.pop(packet_id, None)
             what = f"the message makes a packet of {len(wire)} bytes, and the broker takes {size_max} at most"
             raise DeniedError(what, rc.PACKET_TOO_LARGE, None, p.V5)
         self._tell("sending", f"PUBLISH {topic} (q{qos}, r{int(retain)}, m{packet_id}, {len(payload)} bytes)")

@@ -22,5 +22,5 @@ class _NoPandas(MetaPathFinder):
 
 
 def keep_pandas_out() -> None:
-    """Have this process do without pandas; called before pyarrow is used."""
+    """Keep pandas out of this process; called before pyarrow is used."""
     sys.meta_path.insert(0, _NoPandas())

@@ -214,7 +214,12 @@ class RabbitmqSubscription(MessageSource):
     ) -> None:
         if channel is self._channel:
             done = functools.partial(self._on_done, channel, method.delivery_tag)
-            self._waiting.append(fitting(Incoming(self._message_of(method, properties, body), done)))
+            try:
+                incoming = fitting(Incoming(self._message_of(method, properties, body), done))
+            except Exception as error:  # noqa: BLE001 - of whatever kind: it would come again and again
+                fault = f"malformed: {type(error).__name__}: {error}"
+                incoming = Incoming(SourceMessage("", received_at_ms=_now_ms(), fault=fault), done)
+            self._waiting.append(incoming)
             self._has_come.set()
 
     def _on_done(self, channel: "Channel", tag: int) -> None:
@@ -236,19 +241,20 @@ class RabbitmqSubscription(MessageSource):
         found = {name: getattr(properties, name) for name in _COLUMNS}
         headers, kept = properties.headers or {}, Properties()
         if properties.content_type:
-            kept.strings[props.CONTENT_TYPE] = properties.content_type
+            kept.strings[props.CONTENT_TYPE] = _text(properties.content_type)
+        routing_key = _text(method.routing_key)
         return SourceMessage(
-            method.routing_key.replace(".", "/"),
+            routing_key.replace(".", "/"),
             body,
             1,
             dup=method.redelivered,
             properties=encode_properties(kept),
-            received_at_ms=time.time_ns() // 1_000_000,
+            received_at_ms=_now_ms(),
             headers=mark_of(headers),
             columns={
                 "queue": self._settings.queue,
-                "exchange": method.exchange,
-                "routing_key": method.routing_key,
+                "exchange": _text(method.exchange),
+                "routing_key": routing_key,
                 "headers": _plain(headers),
                 **{name: value for name, value in found.items() if value is not None},
             },
@@ -256,6 +262,15 @@ class RabbitmqSubscription(MessageSource):
 
     def __repr__(self) -> str:
         return f"RabbitmqSubscription({self.around.source_id}, {self._settings.queue})"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _text(value: str | bytes) -> str:
+    """A short string; the library gives bytes for one that is not UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _plain(value: Any) -> Any:

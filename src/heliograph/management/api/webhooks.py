@@ -1,5 +1,6 @@
 """Where others send webhooks: `POST /in/NAME/TOPIC` is a message of the source `http_in:NAME`."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -34,6 +35,7 @@ _HEADER_CHARS_MAX: Final = 4096
 _TOO_LARGE: Final = "packet_too_large"
 _WAIT_S: Final = 30.0
 _UNPROVEN_MAX: Final = 20  # bodies whose signature has yet to come: callers that know no token send them too
+_UNPROVEN_S: Final = 10.0  # for such a body, or some slow callers hold all places
 _AGAIN: Final = {"retry-after": "2"}
 
 
@@ -86,7 +88,14 @@ async def _delivered(request: Request, source: str, topic: str, unproven: Places
                 raise ApiError(503, "SERVICE_UNAVAILABLE", "too many bodies are on their way", headers=_AGAIN)
             taken.enter_context(unproven.taken(place))
         # Nothing is read of a caller who shows no signature: the node refuses it by that.
-        body = b"" if admitted.signed_by and not signature else await _body(request, admitted.bytes_max)
+        body = b""
+        if signature or not admitted.signed_by:
+            try:
+                async with asyncio.timeout(_UNPROVEN_S if signature else None):
+                    body = await _body(request, admitted.bytes_max)
+            except TimeoutError:
+                text = f"the body did not come within {_UNPROVEN_S:g} s"
+                raise ApiError(408, "BAD_REQUEST", text, headers={"connection": "close"}) from None
         message = _message(request, topic, body, admitted.qos, signature)
         asked = SOURCES_DELIVER(SourceBatch(source, _peer(request), [message]))
         with answering():

@@ -53,6 +53,7 @@ _NOT_AUTHORIZED: Final = 0x87
 # The broker keeps the session for so long, so that what is under way goes on after a connection was lost.
 _SESSION_EXPIRY_S: Final = 60
 _BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
+_LOST: Final = (OSError, ProtocolError, DeniedError)  # with the last, a second CONNACK that refuses
 _LOOK_S: Final = 60.0
 _PAUSE_MIN_S: Final = 0.05
 _UNSENT_MAX: Final = 64 * 1024
@@ -118,8 +119,7 @@ class MqttPublisher:
     def __enter__(self) -> Self:
         with self._lock:
             self._connect()
-        if self._keepalive_s:
-            self._keeper.start()
+        self._keeper.start()
         return self
 
     def __exit__(
@@ -128,16 +128,18 @@ class MqttPublisher:
         self._is_over.set()
         with self._lock:
             if self._stream is not None and self._conversation is not None:
+                self._conversation.take()  # what was not sent is given up
                 self._conversation.disconnect(rc.SUCCESS, self._session_expiry(0))
                 with suppress(OSError):  # it was lost already
                     self._send(self._stream, self._conversation)
             self._close()
-        if self._keeper.ident is not None:
-            self._keeper.join()
+        self._keeper.join()
 
     def publish(self, row: Mapping[str, Any]) -> None:
         """Publish one row; blocks while the window is full."""
         with self._lock:
+            if not self._unsent:
+                self._look()  # at QoS 0 no answer says later that the connection was closed
             if len(self._numbers) >= self._options.window or self._unsent >= _UNSENT_MAX or self._stream is None:
                 self._wait(self._has_room)
             number = self.count
@@ -160,6 +162,7 @@ class MqttPublisher:
         """Wait until everything published was acknowledged."""
         with self._lock:
             self._wait(lambda: not self._numbers and not self._unsent)
+            self._failures = 0
 
     def _put(self, row: Mapping[str, Any], properties: Properties, number: int) -> str | None:
         """Publish a message; why the broker does not take such ones, or None."""
@@ -173,7 +176,7 @@ class MqttPublisher:
         except (DeniedError, ValueError) as error:
             return f"{self._where()}: {error}"
         self.payload_bytes += len(data)
-        self._unsent += len(data) + 1
+        self._unsent += len(row["topic"]) + len(data)
         if packet_id:
             self._numbers[packet_id] = number
         return None
@@ -198,7 +201,7 @@ class MqttPublisher:
                 raise PublishError(f"{self._where()} acknowledged nothing for {timeout_s:.0f} s{hint}")
             try:
                 self._go_on(left_s, is_done)
-            except (OSError, ProtocolError) as error:
+            except _LOST as error:
                 self._lose(error)
             if acknowledged != self._acknowledged:  # a connection that is made again is nothing that came on
                 end = time.monotonic() + timeout_s
@@ -217,6 +220,8 @@ class MqttPublisher:
             self._ping_after_silence(self._stream, self._conversation)
 
     def _connect_again(self, left_s: float) -> None:
+        if self._failures > 1:  # a broker that accepts and closes again is not to be asked without a pause
+            time.sleep(min(left_s, _BACKOFF.pause_s(self._failures - 1)))  # a task of Spark has a thread of its own
         try:
             self._open(min(left_s, self._options.connect_timeout_s), self._conversation)
         except DeniedError as error:
@@ -224,9 +229,6 @@ class MqttPublisher:
         except (OSError, ProtocolError) as error:
             self._failures += 1
             self._why_lost = str(error)
-            time.sleep(min(left_s, _BACKOFF.pause_s(self._failures)))  # a task of Spark has a thread of its own
-        else:
-            self._failures = 0
 
     def _connect(self) -> None:
         options = self._options
@@ -284,7 +286,8 @@ class MqttPublisher:
 
     def _send(self, stream: SocketStream, conversation: ClientConversation) -> None:
         if data := conversation.take():
-            stream.send(data)
+            for begin in range(0, len(data), _UNSENT_MAX):  # each with the whole timeout
+                stream.send(data[begin : begin + _UNSENT_MAX])
             self._sent_at = time.monotonic()
         self._unsent = 0
 
@@ -294,17 +297,24 @@ class MqttPublisher:
         data = stream.receive()
         if data is None:
             raise ConnectionResetError("the connection was closed by the other side")
-        conversation.receive(data)
-        conversation.messages.clear()
-        while conversation.answers:
-            answer = conversation.answers.popleft()
-            self._acknowledged += 1
-            number, code = self._numbers.pop(answer.packet_id), answer.codes[0]
-            if code >= rc.UNSPECIFIED_ERROR:
-                self._take_refusal(number, code, reason_text(code, answer.properties, p.V5))
+        try:
+            conversation.receive(data)
+        finally:
+            conversation.messages.clear()
+            self._take_answers(conversation)
         if (farewell := conversation.farewell) is not None:
             reason = reason_text(farewell.code, farewell.properties, p.V5)
             raise ConnectionResetError(f"the broker ended the connection: {reason}")
+
+    def _take_answers(self, conversation: ClientConversation) -> None:
+        while conversation.answers:
+            answer = conversation.answers.popleft()
+            self._acknowledged += 1
+            self._failures = 0
+            number, code = self._numbers.pop(answer.packet_id), answer.codes[0]
+            # A broker that completed a message of QoS 2, whose PUBCOMP was lost, does not know it any more.
+            if code >= rc.UNSPECIFIED_ERROR and code != rc.PACKET_IDENTIFIER_NOT_FOUND:
+                self._take_refusal(number, code, reason_text(code, answer.properties, p.V5))
 
     def _take_refusal(self, number: int, code: int, reason: str) -> None:
         if self._keep_refused and code in self._of_messages:
@@ -332,18 +342,24 @@ class MqttPublisher:
         while not self._is_over.wait(pause_s):
             pause_s = self._keepalive_s / 2 or _LOOK_S  # a broker may grant no keep-alive
             with self._lock:
-                if self._stream is None or self._conversation is None:
-                    continue  # it is made again when there is something to publish
-                try:
-                    self._receive(self._stream, self._conversation, 0.0)
-                    self._ping_after_silence(self._stream, self._conversation)
+                self._look()
+                if self._stream is not None:  # otherwise it is made again when there is something to publish
                     pause_s = min(pause_s, max(self._silence_s(), _PAUSE_MIN_S))
-                except (OSError, ProtocolError) as error:
-                    self._lose(error)
+
+    def _look(self) -> None:
+        """Take what has come, and keep the connection alive."""
+        if self._stream is None or self._conversation is None:
+            return
+        try:
+            self._receive(self._stream, self._conversation, 0.0)
+            self._ping_after_silence(self._stream, self._conversation)
+        except _LOST as error:
+            self._lose(error)
 
     def _lose(self, error: Exception) -> None:
         if self._stream is not None:
             self.reconnects += 1
+            self._failures += 1
             self._why_lost = str(error)
         self._close()
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, ClassVar, Final
 
 from heliograph.pipeline.errors import SinkError
@@ -25,6 +25,7 @@ _TEMPLATE: Final = "template"
 _ITEMS_MAX: Final = 25
 _ITEM_BYTES_MAX: Final = 400 * 1024
 _TEXT_MAX: Final = 100
+_EXACT: Final = Context(prec=40)  # numbers have up to 38 digits
 _LEVELS_MAX: Final = 32
 
 #: An item as the service has it: each value in an object that names its type.
@@ -178,5 +179,5 @@ def _size(value: dict[str, Any], level: int = 0) -> int:
 
 def _key_value(value: dict[str, Any]) -> object:
     if "N" in value:
-        return str(Decimal(value["N"]).normalize())
+        return str(Decimal(value["N"]).normalize(_EXACT))
     return value

@@ -272,17 +272,18 @@ class HttpDelivery:
             raise SuspectRowsError(f"{error}; so it is with all requests of the batch")
         assert self._witness is not None
         found: list[tuple[_Request, SinkError]] = []
+        suspects.reverse()
         while suspects:
             one = suspects.pop()
             if (error := self._suspicion(one)) is None:
                 continue
             if one.count > 1:
-                suspects += one.halves()
+                suspects += reversed(one.halves())
             else:
                 found.append((one, error))
         if found and (error := self._suspicion(self._witness, counts=False)) is not None:
             raise error
-        for one, error in reversed(found):
+        for one, error in found:
             self._figures["refused"] += 1
             self._refuse(one.rows.chunk, one.begin, f"{error}, and takes others")
 

@@ -32,6 +32,7 @@ _QOS: Final = "qos"
 _RETAIN: Final = "retain"
 _ALL_PROPERTIES: Final = "all_properties"
 _USER_PROPERTY: Final = "User-Property"
+_CORRELATION: Final = "Correlation-Data"
 _NUMBERS: Final = {"0": 0, "1": 1, "2": 2, "null": 0}
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False, "null": False}
 _CHUNK_ROWS: Final = 10_000
@@ -231,8 +232,10 @@ def _properties_in(text: str) -> dict[str, str]:
         return {}
     users = given.pop(_USER_PROPERTY, None)
     found = {name: str(value) for name, value in given.items() if property_fault(name) is None}
-    if "Correlation-Data" in found:  # rules have its bytes as text
-        found["Correlation-Data"] = base64.b64encode(found["Correlation-Data"].encode()).decode()
+    if _CORRELATION in found:  # rules have its bytes as text, and what is no text in Base64
+        given_bytes = given[_CORRELATION]
+        coded = given_bytes.get("$base64") if isinstance(given_bytes, dict) else None
+        found[_CORRELATION] = coded if coded is not None else base64.b64encode(str(given_bytes).encode()).decode()
     if isinstance(users, dict):
         found |= {f"{_USER_PROPERTY}.{name}": str(value) for name, value in users.items() if name}
     return found
