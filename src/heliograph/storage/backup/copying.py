@@ -28,8 +28,8 @@ from heliograph.storage.errors import StorageError
 _PAUSE_MIN_S: Final = 0.01
 # The rest after a piece, of the time that it took: so much after one as quick as the quickest of its file, and more in
 # proportion after a slower one, since then others use the disk and the cores.
-_REST: Final = 0.1
-_REST_MAX: Final = 3.0
+_REST: Final = 0.04
+_REST_MAX: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-PIECE_BYTES: Final = 256 << 10
+PIECE_BYTES: Final = 512 << 10
 _BLOCK_BYTES: Final = 4096  # no disk asks for more
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LIBC: Final = ctypes.CDLL(None, use_errno=True)
