@@ -102,7 +102,7 @@ def from_now_on(request: Posted, number: int) -> Answer:
     [
         (for_the_row, "ok1 bad ok2", "bad", "ok1 bad ok2 bad ok2"),
         (for_the_row, "bad ok1", "bad", "bad ok1 bad ok1"),
-        (for_the_row, "ok1 bad bad2", "bad bad2", "ok1 bad bad2 bad2 bad ok1"),
+        (for_the_row, "ok1 bad bad2", "bad bad2", "ok1 bad bad2 bad bad2 ok1"),
         (for_a_moment, "ok1 ok2 ok3", "", "ok1 ok2 ok3 ok2"),
         (from_now_on, "ok1 ok2 ok3", None, "ok1 ok2 ok3 ok3 ok2"),
         (for_the_row, "bad bad2", None, "bad bad2 bad"),
