@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
-from types import FrameType
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -40,6 +39,7 @@ from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.sinks.probing import table_changes, target_fault
 from heliograph.pipeline.spark.jre import find_java
 from heliograph.pipeline.spark.session import start_session, stop_session
+from heliograph.processes.signals import on_signals
 
 _log = logging.getLogger("heliograph.pipeline")
 
@@ -235,7 +235,7 @@ def _drive(
     session = start_session(args.master, "heliograph pipeline", dict(args.conf), log_file=spark_log, pass_fds=[lock])
     try:
         driver = PipelineDriver(session, pipeline, settings, watch=watch, spans=spans)
-        _listen_to_signals(driver)
+        on_signals({signal.SIGTERM: driver.stop, signal.SIGINT: driver.stop, signal.SIGHUP: driver.reload})
         if getattr(args, "watch_stdin", False):
             Thread(target=_stop_at_end_of_input, args=(driver,), name="stdin", daemon=True).start()
         _log.info("running %s", ", ".join(spans or pipeline.query_names))
@@ -299,18 +299,6 @@ def _names(pipeline: Pipeline, rule: str | None) -> list[str]:
     if rule not in pipeline.query_names:
         raise OptionError("--rule", rule, f"one of {', '.join(pipeline.query_names)}")
     return [rule]
-
-
-def _listen_to_signals(driver: PipelineDriver) -> None:
-    def stop(number: int, frame: FrameType | None) -> None:
-        driver.stop()
-
-    def reload(number: int, frame: FrameType | None) -> None:
-        driver.reload()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGHUP, reload)
 
 
 def _stop_at_end_of_input(driver: PipelineDriver) -> None:

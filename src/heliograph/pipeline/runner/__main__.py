@@ -31,6 +31,7 @@ from heliograph.pipeline.running.figures import FAILED, QueryFigures
 from heliograph.pipeline.side_outputs.retention import DEFAULT_RETENTION, keep_within
 from heliograph.pipeline.sinks.interface import INSTALL_WITHOUT_SPARK
 from heliograph.pipeline.sinks.libraries import library_fault
+from heliograph.processes.signals import on_signals
 from heliograph.processes.without_pandas import keep_pandas_out
 from heliograph.storage.durable_files import write_whole
 
@@ -208,7 +209,7 @@ def _failed(text: str) -> int:
 def main(file: str) -> None:
     _prepare(Path(file))
     runner = Runner(Path(file))
-    signal.signal(signal.SIGTERM, lambda number, frame: runner.end())
+    on_signals({signal.SIGTERM: runner.end})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node ends it
 
     def read_input() -> None:

@@ -24,6 +24,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from heliograph.processes.signals import on_signals
 from heliograph.processes.without_pandas import keep_pandas_out
 from heliograph.settings.units import is_loopback
 from heliograph.storage.columnar.node_databases import databases_path
@@ -66,10 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         security = ReaderSecurity.from_json(settings)
     stop, rights = threading.Event(), UserRights()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    # Ctrl-C in a terminal reaches the parent too, which then stops its reader in its own time.
-    signal.signal(signal.SIGINT, signal.SIG_IGN if options.watch_stdin else lambda *_: stop.set())
+    on_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set})
     if options.watch_stdin:
+        # Ctrl-C in a terminal reaches the parent too, which then stops its reader in its own time.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         threading.Thread(target=_follow_input, args=(stop, rights), daemon=True).start()
     scratch = databases_path(options.data_dir) / READERS / str(os.getpid())
     try:
