@@ -1,7 +1,7 @@
 """Settings of connectors and actions of services of Amazon Web Services: `kinesis`, `dynamo`, `sqs`."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar
 
 from heliograph.config.actions.http import BaseUrl
 from heliograph.config.actions.interface import (
@@ -13,32 +13,33 @@ from heliograph.config.actions.interface import (
     ignored,
 )
 from heliograph.settings.addresses import url_address
+from heliograph.settings.aws import QUEUE_URL, REGION_SUMMARY, Region, check_queue
 from heliograph.settings.fields import optional, optional_section, required, required_section, setting
 from heliograph.settings.kinds import Boolean, Integer, RefusedError, SecretText, Text
 from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ClientTls
 
-FIFO: Final = ".fifo"
-"""What the names of queues end with that keep an order."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class AwsConnectorConfig(ConnectorConfig):
+    url_setting: ClassVar[str]
+
     aws_access_key_id: str = required(Text("the id of an access key", r"\S+"), "The id of the access key.")
     aws_secret_access_key: Secret = required(SecretText(), "Its secret access key, or `file://PATH` with it.")
-    region: str | None = optional(
-        Text("a region such as eu-west-1", r"[a-z][a-z0-9-]{0,61}[a-z0-9]"),
-        "The region; without, that in the name of the endpoint, else us-east-1.",
-    )
+    region: str | None = optional(Region(), REGION_SUMMARY)
     tls: ClientTls | None = optional_section(
         ClientTls, "TLS, where the URL begins with https.", name="ssl", has_switch=True
     )
     pool_size: int = ignored(Integer(1), 8, ONE_CONNECTION)
 
+    def __post_init__(self) -> None:
+        if "@" in self.base_url:
+            raise RefusedError("has a login: give aws_access_key_id and aws_secret_access_key", self.url_setting)
+
     @property
     def base_url(self) -> str:
         """Where the service is."""
-        raise NotImplementedError
+        return str(getattr(self, self.url_setting))
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return (url_address(self.base_url),)
@@ -46,27 +47,17 @@ class AwsConnectorConfig(ConnectorConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointConnectorConfig(AwsConnectorConfig):
+    url_setting = "endpoint"
+
     endpoint: str = required(BaseUrl(), "Where the service is, such as `https://sqs.eu-west-1.amazonaws.com`.")
     max_retries: int = setting(Integer(0, 99), 2, "How often a request is tried again before its batch is.")
-
-    def __post_init__(self) -> None:
-        _refuse_login(self.endpoint, "endpoint")
-
-    @property
-    def base_url(self) -> str:
-        return self.endpoint
 
 
 @dataclass(frozen=True, kw_only=True)
 class DynamoConnectorConfig(AwsConnectorConfig):
+    url_setting = "url"
+
     url: str = required(BaseUrl(), "Where DynamoDB is, such as `https://dynamodb.eu-west-1.amazonaws.com`.")
-
-    def __post_init__(self) -> None:
-        _refuse_login(self.url, "url")
-
-    @property
-    def base_url(self) -> str:
-        return self.url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +96,7 @@ class DynamoAction(ActionConfig):
 @dataclass(frozen=True, kw_only=True)
 class SqsParameters:
     queue_url: str = required(
-        Text("the URL of a queue, as AWS shows it", r"https?://[^\s?#$@]+/[a-zA-Z0-9_-]+(\.fifo)?"),
+        QUEUE_URL,
         "The queue; one that keeps an order ends with `.fifo`. Requests go to the endpoint of the connector.",
     )
     message_body: str = setting(SentTemplate(), "${.}", "Template of the body; empty is the row as JSON.")
@@ -123,20 +114,9 @@ class SqsParameters:
     )
 
     def __post_init__(self) -> None:
-        if self.queue_url.endswith(FIFO):
-            if self.message_group_id is None:
-                raise RefusedError(f"is missing: a queue whose name ends with {FIFO} needs it", "message_group_id")
-            if self.delay_seconds is not None:
-                raise RefusedError(f"a queue whose name ends with {FIFO} has one delay itself", "delay_seconds")
-        elif self.message_deduplication_id is not None:
-            raise RefusedError(f"only a queue whose name ends with {FIFO} heeds it", "message_deduplication_id")
+        check_queue(self.queue_url, self.message_group_id, self.message_deduplication_id, self.delay_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SqsAction(ActionConfig):
     parameters: SqsParameters = required_section(SqsParameters, "The message.")
-
-
-def _refuse_login(url: str, name: str) -> None:
-    if "@" in url:
-        raise RefusedError("has a login: give aws_access_key_id and aws_secret_access_key", name)

@@ -21,7 +21,7 @@ from heliograph.pipeline.sinks.interface import INSTALL
 from heliograph.pipeline.sinks.messages import MessageSink, OnTheirWay, OutgoingMessage
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.tls import tls_context
-from heliograph.settings.aws import region_of
+from heliograph.settings.aws import REGION_SUMMARY, Region, region_of
 from heliograph.settings.fields import optional, required, setting
 from heliograph.settings.kinds import Duration, SecretText, Text
 from heliograph.settings.secrets import Secret
@@ -73,10 +73,7 @@ class AwsSink(MessageSink):
         Text("a URL that begins with http:// or https://, without a login", r"https?://[^\s?#$@]+"),
         "Where the service is.",
     )
-    region: str | None = optional(
-        Text("a region such as eu-west-1", r"[a-z][a-z0-9-]{0,61}[a-z0-9]"),
-        "The region; without, that in the name of the endpoint, else us-east-1.",
-    )
+    region: str | None = optional(Region(), REGION_SUMMARY)
     username: str | None = required(
         Text("the id of an access key", r"\S+"), "The id of the access key.", name="access_key_id"
     )

@@ -14,14 +14,13 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.aws import AwsLink, AwsSink, is_of_row, is_passing, sentence_of_error
 from heliograph.pipeline.sinks.messages import OnTheirWay, OutgoingMessage
 from heliograph.pipeline.sinks.rows import Derived
-from heliograph.settings.aws import PROBED_NAME
+from heliograph.settings.aws import FIFO, PROBED_NAME, QUEUE_URL, check_queue
 from heliograph.settings.fields import optional, required
-from heliograph.settings.kinds import Integer, RefusedError, Text
+from heliograph.settings.kinds import Integer, Text
 
 _BODY: Final = "message_body"
 _GROUP: Final = "message_group_id"
 _ID: Final = "message_deduplication_id"
-_FIFO: Final = ".fifo"
 _MESSAGES_MAX: Final = 10
 # The limit of a request was this before it was 1 MiB, and is in servers that speak SQS.
 _REQUEST_BYTES_MAX: Final = 256 * 1024
@@ -35,7 +34,7 @@ class SqsSink(AwsSink):
     service: ClassVar[str] = "sqs"
 
     queue_url: str = required(
-        Text("the URL of a queue, as AWS shows it", r"https?://[^\s?#$@]+/[a-zA-Z0-9_-]+(\.fifo)?"),
+        QUEUE_URL,
         "The queue; one that keeps an order ends with `.fifo`.",
     )
     message_body: str | None = optional(Text("a template"), "Template of the body; without, the row as JSON.")
@@ -51,17 +50,11 @@ class SqsSink(AwsSink):
     delay_seconds: int | None = optional(Integer(0, 900), "How many seconds a message is hidden at first.")
 
     def __post_init__(self) -> None:
-        if self.is_fifo:
-            if self.message_group_id is None:
-                raise RefusedError(f"is missing: a queue whose name ends with {_FIFO} needs it", _GROUP)
-            if self.delay_seconds is not None:
-                raise RefusedError(f"a queue whose name ends with {_FIFO} has one delay itself", "delay_seconds")
-        elif self.message_deduplication_id is not None:
-            raise RefusedError(f"only a queue whose name ends with {_FIFO} heeds it", _ID)
+        check_queue(self.queue_url, self.message_group_id, self.message_deduplication_id, self.delay_seconds)
 
     @property
     def is_fifo(self) -> bool:
-        return self.queue_url.endswith(_FIFO)
+        return self.queue_url.endswith(FIFO)
 
     @property
     def target(self) -> str:
