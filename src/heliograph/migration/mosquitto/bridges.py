@@ -50,8 +50,10 @@ def _topic_without(prefix: str) -> str:
 
 def _sql(topics: str, prefix: str) -> str:
     """What reads messages, with the rest of their topics behind a prefix."""
-    rest = f", substr(topic, {len(prefix)}) AS bridged" if prefix else ""
-    return f'SELECT *{rest} FROM "{topics}"'
+    if not prefix:
+        return f'SELECT * FROM "{topics}"'
+    size = len(prefix)  # `a/#` is also `a`, which has no rest
+    return f'SELECT *, substr(topic, {size}) AS bridged FROM "{topics}" WHERE strlen(topic) > {size}'
 
 
 class BridgeImport:
