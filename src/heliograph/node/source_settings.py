@@ -82,9 +82,7 @@ def _mqtt(source: "MqttSource", connector: "MqttConnectorConfig", name: str) -> 
         "keepalive": min(65_535, max(1, int(connector.keepalive))),
         "window": connector.max_inflight,
         "timeout": source.resource_opts.start_timeout,
-        "username": connector.username,
-        "password": None if connector.password is None else connector.password.reveal(),
-        "tls": None if connector.tls is None else asdict(connector.tls),
+        **_login(connector),
     }
 
 
@@ -118,9 +116,7 @@ def _rabbitmq(source: "RabbitmqSource", connector: "RabbitmqConnectorConfig", na
         "prefetch": source.parameters.prefetch_count,
         "heartbeat": connector.heartbeat,
         "timeout": source.resource_opts.start_timeout,
-        "username": connector.username,
-        "password": None if connector.password is None else connector.password.reveal(),
-        "tls": None if connector.tls is None else asdict(connector.tls),
+        **_login(connector),
     }
 
 
@@ -138,9 +134,15 @@ def _nats(source: "NatsSource", connector: "NatsConnectorConfig", name: str) -> 
         "deliver_policy": parameters.deliver_policy,
         "ack_wait": parameters.ack_wait,
         "timeout": max(connector.connect_timeout, source.resource_opts.start_timeout),
+        "token": None if connector.token is None else connector.token.reveal(),
+        **_login(connector),
+    }
+
+
+def _login(connector: "MqttConnectorConfig | NatsConnectorConfig | RabbitmqConnectorConfig") -> dict[str, Any]:
+    return {
         "username": connector.username,
         "password": None if connector.password is None else connector.password.reveal(),
-        "token": None if connector.token is None else connector.token.reveal(),
         "tls": None if connector.tls is None else asdict(connector.tls),
     }
 

@@ -1,12 +1,18 @@
 """What a type of sources is: a class of `MessageSource`, declared in `kinds`; its settings are in `config.sources`."""
 
+import asyncio
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from heliograph.outbound import Outbound
+import msgspec
+
+from heliograph.outbound import Dialer, Outbound
+from heliograph.settings.tls import ClientTls
+from heliograph.settings.units import Address
 from heliograph.sources.inlet import Inlet
 
 CONNECTED: Final = "connected"
@@ -16,6 +22,31 @@ DISCONNECTED: Final = "disconnected"
 
 class SourceError(Exception):
     """A session with the far side is over; the text says why, for people."""
+
+
+class LoginSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the node says of each source that connects somewhere; times are seconds."""
+
+    timeout: float
+    username: str | None = None
+    password: str | None = None
+    tls: dict[str, Any] | None = None
+
+    async def tls_context(self) -> ssl.SSLContext | None:
+        """How the server is verified; None without TLS. Raises `OSError` where a file cannot be used."""
+        return None if self.tls is None else await asyncio.to_thread(ClientTls(**self.tls).context)
+
+
+class ServerSettings(LoginSettings, frozen=True, kw_only=True):
+    """Those of a source that connects to one server."""
+
+    host: str
+    port: int
+
+    @property
+    def server(self) -> str:
+        """HOST:PORT, for people and rules."""
+        return str(Address(self.host, self.port))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +66,11 @@ class SourceEnvironment:
     is_connected: Callable[[], None]
     outbound: Outbound
     directory: Path
+
+    @property
+    def dialer(self) -> Dialer:
+        """What opens the connections of the source."""
+        return self.outbound.dialer(f"sources.{self.source_id.replace(':', '.', 1)}")
 
 
 class MessageSource(ABC):

@@ -24,7 +24,7 @@ from heliograph.outbound.kafka import login_settings
 from heliograph.settings.tls import ClientTls
 from heliograph.settings.units import Address
 from heliograph.sources.inlet import Incoming, mark_of
-from heliograph.sources.interface import MessageSource, SourceEnvironment, SourceError
+from heliograph.sources.interface import LoginSettings, MessageSource, SourceEnvironment, SourceError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -46,7 +46,7 @@ _LATEST: Final = "latest"
 _SILENT: Final = logging.Logger("librdkafka", logging.CRITICAL)
 
 
-class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
+class KafkaSettings(LoginSettings, frozen=True, kw_only=True):
     """What the node says of one; times are seconds.
 
     Attributes:
@@ -62,11 +62,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     fetch_bytes: int
     fetch_wait: float
     commit_interval: float
-    timeout: float
     mechanism: str
-    username: str | None = None
-    password: str | None = None
-    tls: dict[str, Any] | None = None
 
 
 class KafkaSubscription(MessageSource):
@@ -143,7 +139,7 @@ class KafkaSubscription(MessageSource):
 
     async def _check_servers(self, servers: Sequence[tuple[str, int]]) -> None:
         """librdkafka resolves names and connects by itself; what cannot be resolved is left to it."""
-        dialer = self.around.outbound.dialer(f"sources.{self.around.source_id.replace(':', '.', 1)}")
+        dialer = self.around.dialer
         for host, port in servers:
             try:
                 await dialer.resolve(host, port)

@@ -23,9 +23,8 @@ from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties, encode_properties
-from heliograph.settings.tls import ClientTls
 from heliograph.sources.inlet import MESSAGE_BYTES_MAX, Incoming
-from heliograph.sources.interface import MessageSource, SourceEnvironment, SourceError
+from heliograph.sources.interface import MessageSource, ServerSettings, SourceEnvironment, SourceError
 from heliograph.sources.sessions import KeptSubscriptions
 
 _log = logging.getLogger("heliograph.sources")
@@ -39,11 +38,9 @@ _FORWARDED: Final = (
 )
 
 
-class MqttSettings(msgspec.Struct, frozen=True, kw_only=True):
+class MqttSettings(ServerSettings, frozen=True, kw_only=True):
     """What the node says of one; times are seconds."""
 
-    host: str
-    port: int
     clientid: str
     topic: str
     qos: int
@@ -52,10 +49,6 @@ class MqttSettings(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     keepalive: int
     window: int
-    timeout: float
-    username: str | None = None
-    password: str | None = None
-    tls: dict[str, Any] | None = None
 
 
 class MqttSubscription(MessageSource):
@@ -74,8 +67,7 @@ class MqttSubscription(MessageSource):
 
     @property
     def server(self) -> str:
-        one = self._settings
-        return f"[{one.host}]:{one.port}" if ":" in one.host else f"{one.host}:{one.port}"
+        return self._settings.server
 
     async def session(self) -> None:
         one = self._settings
@@ -136,9 +128,9 @@ class MqttSubscription(MessageSource):
 
     async def _open(self, clean_start: bool = False, expiry: int | None = None) -> asyncio.StreamReader:
         one = self._settings
-        dialer = self.around.outbound.dialer(f"sources.{self.around.source_id.replace(':', '.', 1)}")
+        dialer = self.around.dialer
         try:
-            tls = None if one.tls is None else await asyncio.to_thread(ClientTls(**one.tls).context)
+            tls = await one.tls_context()
             async with asyncio.timeout(one.timeout):
                 reader, self._writer = await dialer.open_connection(one.host, one.port, tls)
         except TimeoutError:

@@ -18,10 +18,8 @@ import msgspec
 
 from heliograph.control.proto_v1.sources import SourceMessage
 from heliograph.outbound.nats import NatsLogin, close_nats, flush_nats, is_loss, nats_text, open_nats
-from heliograph.settings.tls import ClientTls
-from heliograph.settings.units import Address
 from heliograph.sources.inlet import WINDOW, WINDOW_BYTES, Incoming, mark_of
-from heliograph.sources.interface import MessageSource, SourceEnvironment, SourceError
+from heliograph.sources.interface import MessageSource, ServerSettings, SourceEnvironment, SourceError
 
 try:
     from nats.errors import Error as NatsError
@@ -39,18 +37,16 @@ _MESSAGES: Final = 100  # that one request asks a stream for
 _PULL_S: Final = 5.0
 _LATE_S: Final = 0.5  # beyond the time of an acknowledgement, until messages are there again
 _DENIED: Final = "permissions violation"
-_TOLD_MAX: Final = 10
+_ERRORS_MAX: Final = 10
 
 
-class NatsSettings(msgspec.Struct, frozen=True, kw_only=True):
+class NatsSettings(ServerSettings, frozen=True, kw_only=True):
     """What the node says of one; times are seconds.
 
     Attributes:
         is_own: Whether the durable consumer is of this source alone, and ends with it.
     """
 
-    host: str
-    port: int
     subject: str
     jetstream: bool
     queue_group: str
@@ -59,11 +55,7 @@ class NatsSettings(msgspec.Struct, frozen=True, kw_only=True):
     is_own: bool
     deliver_policy: str
     ack_wait: float
-    timeout: float
-    username: str | None = None
-    password: str | None = None
     token: str | None = None
-    tls: dict[str, Any] | None = None
 
 
 class NatsSubscription(MessageSource):
@@ -74,7 +66,7 @@ class NatsSubscription(MessageSource):
         self._settings = msgspec.convert(settings, NatsSettings)
         self._client: Client | None = None
         self._lost = asyncio.Event()
-        self._told: list[str] = []
+        self._errors: list[str] = []
         self._missed = 0
         # Messages that the stream waits for the acknowledgements of, by where these are sent.
         self._in_work: dict[str, Msg] = {}
@@ -83,7 +75,7 @@ class NatsSubscription(MessageSource):
 
     @property
     def server(self) -> str:
-        return str(Address(self._settings.host, self._settings.port))
+        return self._settings.server
 
     async def session(self) -> None:
         try:
@@ -137,7 +129,7 @@ class NatsSubscription(MessageSource):
             pending_bytes_limit=WINDOW_BYTES,
         )
         await flush_nats(client, one.timeout)
-        if denied := [text for text in self._told if _DENIED in text.lower()]:
+        if denied := [text for text in self._errors if _DENIED in text.lower()]:
             raise SourceError(f"{self.server}: {denied[0]}")
 
     async def _on_message(self, message: "Msg") -> None:
@@ -237,12 +229,12 @@ class NatsSubscription(MessageSource):
     async def _open(self) -> "Client":
         one = self._settings
         self._lost.clear()
-        self._told.clear()
+        self._errors.clear()
         self._in_work.clear()
         self._answered.clear()
         self._missed = 0
-        dialer = self.around.outbound.dialer(f"sources.{self.around.source_id.replace(':', '.', 1)}")
-        tls = None if one.tls is None else await asyncio.to_thread(ClientTls(**one.tls).context)
+        dialer = self.around.dialer
+        tls = await one.tls_context()
         login = NatsLogin(one.username, one.password, one.token, tls)
         problem: Exception | None = None
         for address in await dialer.resolve(one.host, one.port):
@@ -259,8 +251,14 @@ class NatsSubscription(MessageSource):
         raise problem
 
     async def _watch(self) -> None:
-        await self._lost.wait()
-        raise SourceError("; ".join([f"{self.server}: the connection was lost", *self._told[-1:]]))
+        """Wait for the end of the connection, or of nats-py's reading, which calls nothing when it cannot go on."""
+        lost = asyncio.create_task(self._lost.wait())
+        reading: Any = self._client and self._client._reading_task
+        try:
+            await asyncio.wait({lost, reading} if reading else {lost}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            lost.cancel()
+        raise SourceError("; ".join([f"{self.server}: the connection was lost", *self._errors[-1:]]))
 
     async def _on_lost(self) -> None:
         self._lost.set()
@@ -269,8 +267,8 @@ class NatsSubscription(MessageSource):
         if isinstance(error, SlowConsumerError):
             self._missed += 1
             return
-        self._told.append(nats_text(error))
-        del self._told[:-_TOLD_MAX]
+        self._errors.append(nats_text(error))
+        del self._errors[:-_ERRORS_MAX]
         if is_loss(error):
             self._lost.set()
 
@@ -291,7 +289,7 @@ class NatsSubscription(MessageSource):
     def _text(self, error: Exception) -> str:
         if isinstance(error, SourceError):
             return str(error)
-        texts = dict.fromkeys([nats_text(error), *self._told])
+        texts = dict.fromkeys([nats_text(error), *self._errors])
         return f"{self.server}: {'; '.join(filter(None, texts))}"
 
     # --- messages

@@ -22,10 +22,8 @@ from heliograph.mqtt import properties as props
 from heliograph.mqtt.properties import Properties, encode_properties
 from heliograph.outbound import SocketAddress
 from heliograph.outbound.rabbitmq import RabbitmqLogin, parameters_of, rabbitmq_cause, rabbitmq_text
-from heliograph.settings.tls import ClientTls
-from heliograph.settings.units import Address
 from heliograph.sources.inlet import Incoming, fitting, mark_of
-from heliograph.sources.interface import MessageSource, SourceEnvironment, SourceError
+from heliograph.sources.interface import MessageSource, ServerSettings, SourceEnvironment, SourceError
 
 if TYPE_CHECKING:
     from pika import BasicProperties
@@ -40,19 +38,13 @@ _COLUMNS: Final = (
 )
 
 
-class RabbitmqSettings(msgspec.Struct, frozen=True, kw_only=True):
+class RabbitmqSettings(ServerSettings, frozen=True, kw_only=True):
     """What the node says of one; times are seconds."""
 
-    host: str
-    port: int
     virtual_host: str
     queue: str
     prefetch: int
     heartbeat: float
-    timeout: float
-    username: str | None = None
-    password: str | None = None
-    tls: dict[str, Any] | None = None
 
 
 class RabbitmqSubscription(MessageSource):
@@ -72,7 +64,7 @@ class RabbitmqSubscription(MessageSource):
 
     @property
     def server(self) -> str:
-        return str(Address(self._settings.host, self._settings.port))
+        return self._settings.server
 
     async def session(self) -> None:
         one = self._settings
@@ -114,10 +106,10 @@ class RabbitmqSubscription(MessageSource):
             raise SourceError("RabbitMQ needs pika: pip install 'heliograph[actions]'") from None
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # what it would log is in our errors
         self._waiting.clear()
-        dialer = self.around.outbound.dialer(f"sources.{self.around.source_id.replace(':', '.', 1)}")
+        dialer = self.around.dialer
         problem = ""
         try:
-            tls = None if one.tls is None else await asyncio.to_thread(ClientTls(**one.tls).context)
+            tls = await one.tls_context()
             login = RabbitmqLogin(one.virtual_host, one.heartbeat, one.username, one.password, tls)
             for address in await dialer.resolve(one.host, one.port):
                 try:
