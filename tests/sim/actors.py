@@ -61,14 +61,14 @@ class Actor:
     def come(self) -> None:
         """Connect, whether there is a connection or not."""
         world = self.world
-        context = world.context()
-        if context is None:
+        connection = world.broker.connect(self)
+        if connection is None:
             return
         self._forget_connection()
         self._was_clean = self.wants_clean
         self._absent_since_us = self._heard_us
         self._connected_us = world.clock.us
-        self.connection = world.network.connect(self, context, world.channel_options)
+        self.connection = connection
         keepalive_s = self.chance.choice((0, 10))
         self.send(
             p.Connect(
@@ -191,7 +191,7 @@ class Actor:
     def _must_be_over(self) -> bool:
         if self.world.clock_jumps or not self._left_us:
             return False
-        since_us = max(self._left_us, self.world.started_us)  # a killed broker has saved nothing of it
+        since_us = max(self._left_us, self.world.broker.started_us)  # a killed broker has saved nothing of it
         return self._connected_us - since_us > (self.expiry_s + 3) * 1_000_000
 
     def _forget_connection(self) -> None:
@@ -301,7 +301,7 @@ class Publisher(Actor):
             return
         if packet.kind != (p.PUBACK if sent.qos == 1 else p.PUBREC):
             raise Violation(f"{self.clientid} gets {say(packet)} for a message at QoS {sent.qos}")
-        if self.world.machine.disk.fault_us > sent.sent_us - REFUSES_US:
+        if self.world.broker.machine.disk.fault_us > sent.sent_us - REFUSES_US:
             sent.is_doubtful = True
         if packet.code >= rc.UNSPECIFIED_ERROR:
             if not self.world.refuses():

@@ -1,7 +1,8 @@
-"""Virtual time, and an event loop that lives in it.
+"""Virtual time, and event loops that live in it.
 
-`Clock` is the machine's: it outlives processes. A `VirtualLoop` is one process's event loop, and is dropped with it.
-Events that are nobody's (the network, the disk, what clients do) wait in `Agenda`.
+`Time` passes for a whole simulation, and a `Clock` is what one machine makes of it: it outlives processes. A
+`VirtualLoop` is one process's event loop, and is dropped with it. Events of no machine (the network, what clients do)
+wait in `Agenda`.
 """
 
 import asyncio
@@ -20,18 +21,30 @@ Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
 
 
-class Clock:
-    """Microseconds since the simulation began, and what the machine's two clocks make of them."""
+class Time:
+    """Microseconds since the simulation began."""
 
     def __init__(self) -> None:
         self.us = 0
+
+
+class Clock:
+    """The two clocks of a machine."""
+
+    def __init__(self, time: Time) -> None:
+        self._time = time
         self.wall_us = START_US  # the wall clock at 0
         self.booted_us = -1_000_000
 
     @property
+    def us(self) -> int:
+        """The time of the simulation, which the machine does not know."""
+        return self._time.us
+
+    @property
     def uptime_us(self) -> int:
         """The clock that nobody sets; a machine that loses its power begins again."""
-        return self.us - self.booted_us
+        return self._time.us - self.booted_us
 
     def module(self) -> SimpleNamespace:
         """What `import time` gives the code under test."""
@@ -41,26 +54,26 @@ class Clock:
             monotonic_ns=lambda: self.uptime_us * 1000,
             perf_counter=lambda: self.uptime_us / 1e6,
             perf_counter_ns=lambda: self.uptime_us * 1000,
-            time=lambda: (self.us + self.wall_us) / 1e6,
-            time_ns=lambda: (self.us + self.wall_us) * 1000,
+            time=lambda: (self._time.us + self.wall_us) / 1e6,
+            time_ns=lambda: (self._time.us + self.wall_us) * 1000,
         )
 
 
 class Agenda:
     """What happens some time, in order; at the same time, what was planned first."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, time: Time) -> None:
+        self._time = time
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
 
     def at(self, us: int, event: Callable[[], None]) -> None:
         """Have something happen at a time."""
-        heapq.heappush(self._events, (max(us, self._clock.us), next(self._numbers), event))
+        heapq.heappush(self._events, (max(us, self._time.us), next(self._numbers), event))
 
     def after(self, us: int, event: Callable[[], None]) -> None:
         """Have something happen so much later."""
-        self.at(self._clock.us + us, event)
+        self.at(self._time.us + us, event)
 
     @property
     def next_us(self) -> int | None:
@@ -69,7 +82,7 @@ class Agenda:
 
     def run_due(self) -> None:
         """Have everything happen whose time has come."""
-        now = self._clock.us
+        now = self._time.us
         while self._events and self._events[0][0] <= now:
             heapq.heappop(self._events)[2]()
 

@@ -1,7 +1,8 @@
-"""The machine that a simulated broker runs on: its clock, its disk, its chance, and nothing of the real one.
+"""The machines that simulated brokers run on: each has its clock, its disk, its chance, and nothing of the real one.
 
-Everything that production code takes from the machine comes through a few names, and `Machine.installed` says what they
-mean in a simulation: the modules `time` and `secrets`, the disk under storage, the thread that syncs logs.
+Everything that production code takes from the machine comes through a few names: the modules `time` and `secrets`, the
+disk under storage, the thread that syncs logs. While `Machines.installed`, they are those of the machine that runs:
+`Machine.running` says which that is, for each piece of code of a broker that a simulation calls.
 """
 
 import asyncio
@@ -14,42 +15,44 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
 from heliograph.node import node as node_module
 from heliograph.storage import engine, group_commit, wal
 from heliograph.storage.disk import THIS_DISK
 from heliograph.storage.wal import SyncRequest
 from sim.disk import FakeBatch, SimulatedDisk
-from sim.loop import Agenda, Clock, VirtualLoop, new_loop
+from sim.loop import Agenda, Clock, Time, VirtualLoop, new_loop
 
 # How long after a fault of the disk the broker may still refuse what needs it.
 REFUSES_US: Final = 5_000_000
 _DISK_METHODS: Final = ("open", "is_there", "log_files", "table_bytes", "aside")
 
+# Whose code runs; the innermost last.
+_running: Final[list["Machine"]] = []
 
-class Machine:
-    """One machine, from the beginning of a simulation to its end.
 
-    Args:
-        seed: What its chance comes from.
+class Machines:
+    """Machines that share one time, from the beginning of a simulation to its end.
+
+    Attributes:
+        agenda: What happens beside them.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.clock = Clock()
-        self.agenda = Agenda(self.clock)
-        self.loop = new_loop(self.clock)
-        self.trap: Callable[[], None] | None = None  # called when a sync is done and nobody has been told
-        self._disk_chance = random.Random(f"disk {seed}")
-        self._secrets_chance = random.Random(f"secrets {seed}")
-        self.disk = SimulatedDisk(self._disk_chance, self._later, lambda: self.clock.us)
-        self._turn_chance = itertools.cycle(self._disk_chance.choices(range(1, 20), k=97)).__next__
+    def __init__(self) -> None:
+        self.time = Time()
+        self.agenda = Agenda(self.time)
+        self._machines: list[Machine] = []
 
-    def new_process(self) -> None:
-        """The process is gone, and another begins."""
-        self.loop.drop()
-        self.loop = new_loop(self.clock)
-        asyncio._set_running_loop(self.loop)
+    def add(self, seed: int | str) -> "Machine":
+        """Another machine.
+
+        Args:
+            seed: What its chance comes from.
+        """
+        machine = Machine(seed, self.time, self.agenda)
+        self._machines.append(machine)
+        return machine
 
     def turn(self, until_us: int) -> bool:
         """Let what comes next happen; False if that is not before a time.
@@ -57,30 +60,27 @@ class Machine:
         Args:
             until_us: It becomes this time if nothing happens before.
         """
-        clock, loop = self.clock, self.loop
-        if not loop.is_ready:
-            times = [one for one in (loop.next_us, self.agenda.next_us) if one is not None]
-            following = min(times, default=until_us)
+        if not any(machine.loop.is_ready for machine in self._machines):
+            times = [self.agenda.next_us, *(machine.loop.next_us for machine in self._machines)]
+            following = min((one for one in times if one is not None), default=until_us)
             if following >= until_us:
-                clock.us = max(clock.us, until_us)
+                self.time.us = max(self.time.us, until_us)
                 return False
-            clock.us = max(clock.us, following)
+            self.time.us = max(self.time.us, following)
         self.agenda.run_due()
-        self.loop.turn()
-        clock.us += self._turn_chance()  # no two turns have the same time
+        for machine in self._machines:
+            self.time.us += machine.turn()
         return True
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Have production code run on this machine."""
-        modules = {"time": (time, self.clock.module()), "secrets": (secrets, _secrets(self._secrets_chance))}
-        pairs: list[tuple[object, str, object]] = [
-            (THIS_DISK, name, getattr(self.disk, name)) for name in _DISK_METHODS
-        ]
+        """Have production code take from the machine that runs what it takes from a machine."""
+        modules = {"time": (time, _OfRunning("time")), "secrets": (secrets, _OfRunning("secrets"))}
+        pairs: list[tuple[object, str, object]] = [(THIS_DISK, name, _of_running_disk(name)) for name in _DISK_METHODS]
         pairs += [
             (engine, "WriteBatch", FakeBatch),
-            (wal, "os", self.disk.system()),
-            (group_commit, "Syncer", self._make_syncer),
+            (wal, "os", _OfRunning("os")),
+            (group_commit, "Syncer", lambda loop, on_synced: _running[-1].make_syncer(loop, on_synced)),
             (node_module, "tune_interpreter", _leave_interpreter),
         ]
         for name, module in sorted(sys.modules.items()):
@@ -89,23 +89,80 @@ class Machine:
                     if vars(module).get(attribute) is real:
                         pairs.append((module, attribute, simulated))
         with replaced(pairs):
-            asyncio._set_running_loop(self.loop)
-            try:
-                yield
-            finally:
-                asyncio._set_running_loop(None)
+            yield
+
+
+class Machine:
+    """One machine; `Machines.add` makes it.
+
+    Attributes:
+        modules: What `import` of a name gives code that runs on it.
+        trap: Called when a sync is done that nothing has reported yet.
+    """
+
+    def __init__(self, seed: int | str, time: Time, agenda: Agenda) -> None:
+        self.clock = Clock(time)
+        self.loop = new_loop(self.clock)
+        self.trap: Callable[[], None] | None = None
+        self._agenda = agenda
+        self._disk_chance = random.Random(f"disk {seed}")
+        self.disk = SimulatedDisk(self._disk_chance, self._later, lambda: time.us)
+        self._turn_chance = itertools.cycle(self._disk_chance.choices(range(1, 20), k=97)).__next__
+        self.modules: dict[str, SimpleNamespace] = {
+            "time": self.clock.module(),
+            "secrets": _secrets(random.Random(f"secrets {seed}")),
+            "os": self.disk.system(),
+        }
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Have production code run on this machine."""
+        _running.append(self)
+        asyncio._set_running_loop(self.loop)
+        try:
+            yield
+        finally:
+            _running.pop()
+            asyncio._set_running_loop(_running[-1].loop if _running else None)
+
+    def turn(self) -> int:
+        """Let its event loop do what is due; how many microseconds that took: no two turns have the same time."""
+        with self.running():
+            self.loop.turn()
+        return self._turn_chance()
+
+    def new_process(self) -> None:
+        """The process is gone, and another begins."""
+        assert self not in _running, "a process ends while its code runs"
+        self.loop.drop()
+        self.loop = new_loop(self.clock)
+
+    def make_syncer(self, loop: VirtualLoop, on_synced: Callable[[SyncRequest, OSError | None], None]) -> "_Syncer":
+        """What syncs the logs of one database."""
+        sync_us = self._disk_chance.choice((200, 3_000, 60_000, 400_000))  # databases may lie on different disks
+        return _Syncer(loop, on_synced, lambda: self._disk_chance.randrange(sync_us) / 1e6, self._spring)
 
     def _later(self, callback: Callable[[], None]) -> None:
         self.loop.call_later(self._disk_chance.uniform(0.0, 2.0), callback)
 
-    def _make_syncer(self, loop: VirtualLoop, on_synced: Callable[[SyncRequest, OSError | None], None]) -> "_Syncer":
-        sync_us = self._disk_chance.choice((200, 3_000, 60_000, 400_000))  # databases may lie on different disks
-        return _Syncer(loop, on_synced, lambda: self._disk_chance.randrange(sync_us) / 1e6, self._spring)
-
     def _spring(self) -> None:
         trap, self.trap = self.trap, None
         if trap is not None:
-            self.agenda.after(0, trap)
+            self._agenda.after(0, trap)
+
+
+class _OfRunning:
+    """A module as the machine that runs has it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(_running[-1].modules[self._name], attribute)
+
+
+def _of_running_disk(name: str) -> Callable[..., Any]:
+    return lambda *args: getattr(_running[-1].disk, name)(*args)
 
 
 class _Syncer:

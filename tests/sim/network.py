@@ -14,6 +14,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.session.outbox import Wire
+from sim.loop import Agenda
 from sim.machine import Machine
 
 _HIGH_WATERMARK: Final = 3000
@@ -36,14 +37,20 @@ class Network:
 
     Args:
         machine: Where the broker runs.
+        agenda: What happens beside it.
         chance: What decides delays and pieces.
         on_written: Told what the broker writes to whom, before it travels.
     """
 
     def __init__(
-        self, machine: Machine, chance: random.Random, on_written: Callable[["Connection", bytes], None]
+        self,
+        machine: Machine,
+        agenda: Agenda,
+        chance: random.Random,
+        on_written: Callable[["Connection", bytes], None],
     ) -> None:
         self.machine = machine
+        self.agenda = agenda
         self.chance = chance
         self.on_written = on_written
         self.latency_us = chance.choice((100, 2_000, 40_000))
@@ -72,7 +79,7 @@ class Connection(Wire):
         super().__init__()
         self._network = network
         self._host = host
-        self._agenda = network.machine.agenda
+        self._agenda = network.agenda
         self._arrived: deque[bytes] = deque()  # while the broker does not read
         self._is_paused = False
         self._unsent = 0
@@ -84,8 +91,9 @@ class Connection(Wire):
         self.is_closing = False  # by the broker
         self.broker_lost_us = 0
         self._loop = network.machine.loop
-        self._channel: Channel | None = Channel(context, self, options)
-        self._channel.connection_made(Peer("192.0.2.1:50000", "192.0.2.2:1883"))
+        with network.machine.running():
+            self._channel: Channel | None = Channel(context, self, options)
+            self._channel.connection_made(Peer("192.0.2.1:50000", "192.0.2.2:1883"))
 
     # --- the client's end
 
@@ -182,7 +190,8 @@ class Connection(Wire):
         if self.is_broken or not self.broker_has:
             return
         self._arrived.append(piece)
-        self._read()
+        with self._network.machine.running():
+            self._read()
 
     def _read(self) -> None:
         while self._arrived and not self._is_paused and not self.is_closing and self._channel is not None:
@@ -222,7 +231,8 @@ class Connection(Wire):
             self.broker_lost_us = self._network.machine.clock.us
             channel, self._channel = self._channel, None
             if channel is not None:
-                channel.connection_lost()
+                with self._network.machine.running():
+                    channel.connection_lost()
             if self in self._network.connections:
                 self._network.connections.remove(self)
             if not self.is_broken and self.client_has:

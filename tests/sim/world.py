@@ -16,23 +16,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from heliograph.channel.context import ChannelContext
 from heliograph.config.loading import load_config
 from heliograph.config.settings import Config
 from heliograph.mqtt import packets as p
-from heliograph.node.data_dir import DataDirectory
-from heliograph.node.databases import Databases
-from heliograph.node.kernel import KernelPart
-from heliograph.node.node import Node
-from heliograph.node.options import channel_options
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Batch
 from sim.actors import FOR_EVER_S, Actor, Delayer, Publisher, Subscriber
+from sim.broker import Broker
 from sim.disk import MARKER
 from sim.history import RETAINED_QOS, History, Sent, Violation
-from sim.machine import REFUSES_US, Machine
+from sim.machine import REFUSES_US, Machines
 from sim.network import Connection, Network
 from support.packets import decode_all
 
@@ -85,26 +80,25 @@ class World:
 
     def __init__(self, seed: int, data_dir: Path) -> None:
         self.chance = chance = random.Random(f"world {seed}")
-        self.machine = Machine(seed)
-        self.clock = self.machine.clock
+        self.machines = Machines()
+        self.agenda = self.machines.agenda
+        machine = self.machines.add(seed)
+        self.clock = machine.clock
         self.events: deque[str] = deque(maxlen=_remembered[0])
-        self.network = Network(self.machine, random.Random(f"network {seed}"), self._on_written)
+        network = Network(machine, self.agenda, random.Random(f"network {seed}"), self._on_written)
         self.clock_jumps = chance.random() < 0.3
         self.may_clean = chance.random() < 0.4
         self._may_drop = chance.random() < 0.2
         self._faulty = chance.random() < 0.4
-        self._config = _config(chance, data_dir)
-        self.keeps_retained = self._config.retainer.backend.storage_type == "disc"
+        config = _config(chance, data_dir)
+        self.keeps_retained = config.retainer.backend.storage_type == "disc"
         self.history = History(self.clock_jumps, self.keeps_retained)
         self.abandoned: list[Connection] = []
         self.is_settling = False
         self._numbers = 0
         self._trap = 0  # how often clients hear something until the next crash; 0 for none
-        self.has_short_queues = self._config.mqtt.max_mqueue_len != 1000
-        self.channel_options = channel_options(self._config, "default")
-        self._node: Node | None = None
-        self._is_stopping = False
-        self.started_us = 0
+        self.has_short_queues = config.mqtt.max_mqueue_len != 1000
+        self.broker = Broker(machine, network, config, self.trace)
         self.publishers = [
             Publisher(self, f"p{'abc'[number]}", TOPICS, chance.choice((p.V5, p.V5, p.V3_1_1)))
             for number in range(chance.choice((1, 2, 3)))
@@ -116,7 +110,6 @@ class World:
         self.delayer = Delayer(self, "later")
         self.publishers.append(self.delayer)
         self.actors: list[Actor] = [*self.publishers, *self.subscribers]
-        self.counts = {"kills": 0, "power cuts": 0, "stops": 0, "lost batches": 0}
 
     def run(self) -> None:
         """The whole simulation.
@@ -125,7 +118,7 @@ class World:
             Violation: The broker broke a promise.
         """
         self.trace(f"sessions expire after {[(actor.clientid, actor.expiry_s) for actor in self.actors]}")
-        self._start()
+        self.broker.start()
         for actor in self.actors:
             self._plan(actor)
         self._plan_operator()
@@ -137,21 +130,13 @@ class World:
 
     def close(self) -> None:
         """Nothing of it runs any more."""
-        if self._node is not None:
-            self._kill(power=False)
-            self.counts["kills"] -= 1  # which was no part of it
+        self.broker.close()
 
     # --- what actors ask
 
-    def context(self) -> ChannelContext | None:
-        """What accepts connections, while the broker runs."""
-        if self._node is None or self._is_stopping:
-            return None
-        return self._node.parts.get(KernelPart).context
-
     def refuses(self) -> bool:
         """Whether the disk is a reason to refuse something."""
-        return self.clock.us - self.machine.disk.fault_us < REFUSES_US
+        return self.clock.us - self.broker.machine.disk.fault_us < REFUSES_US
 
     def new_number(self) -> int:
         """A subscription identifier."""
@@ -170,14 +155,14 @@ class World:
                 self._crash()
 
     def _crash(self) -> None:
-        if self._node is not None and not self.is_settling:
-            self._kill(power=self.chance.random() < 0.7)
+        if self.broker.node is not None and not self.is_settling:
+            self.broker.kill(self.chance, power=self.chance.random() < 0.7)
 
     # --- time
 
     def _run_until(self, us: int) -> None:
-        while self.machine.turn(us):
-            if self.machine.loop.failures:
+        while self.machines.turn(us):
+            if self.broker.machine.loop.failures:
                 self._check_node()
 
     def _plan(self, actor: Actor) -> None:
@@ -186,7 +171,7 @@ class World:
                 actor.act()
                 self._plan(actor)
 
-        self.machine.agenda.after(self.chance.randrange(600_000), act)
+        self.agenda.after(self.chance.randrange(600_000), act)
 
     def _plan_operator(self) -> None:
         def operate() -> None:
@@ -194,68 +179,10 @@ class World:
                 self._operate()
                 self._plan_operator()
 
-        self.machine.agenda.after(self.chance.randrange(600_000), operate)
-
-    # --- the broker's process
-
-    def _start(self) -> None:
-        """Begin a process, on a disk without faults."""
-        self.trace("the node starts")
-        self.machine.disk.heal()
-        node = Node(self._config)
-        task = self.machine.loop.create_task(node.start())
-        while not task.done():
-            assert self.machine.loop.is_ready, f"a start waits for what does not come: {task.get_stack()}"
-            self.machine.loop.turn()
-        error = task.exception()
-        if error is not None:
-            _unlock(node)
-            raise error
-        self._node = node
-        self._is_stopping = False
-        self.started_us = self.clock.us
-
-    def _kill(self, *, power: bool) -> None:
-        node, self._node = self._node, None
-        self.trace("the power fails" if power else "the node is killed")
-        self.machine.new_process()
-        self.network.drop_all()
-        lost = self.machine.disk.crash(power=power)
-        self.trace(f"the disk never had {lost} batches")
-        self.counts["lost batches"] += lost
-        self.counts["power cuts" if power else "kills"] += 1
-        if power:
-            self.clock.booted_us = self.clock.us - self.chance.randrange(1, 10_000_000)
-        if node is not None:
-            _unlock(node)
-        self._is_stopping = False
-
-    def _stop(self) -> None:
-        node = self._node
-        assert node is not None
-        self.trace("the node stops")
-        self._is_stopping = True
-        self.counts["stops"] += 1
-        task = self.machine.loop.create_task(node.stop())
-        loop = self.machine.loop
-
-        def look() -> None:
-            if self.machine.loop is not loop:
-                return  # it was killed meanwhile
-            if not task.done():
-                self.machine.agenda.after(10_000, look)
-                return
-            task.result()
-            self.trace("the node has stopped")
-            self.machine.new_process()
-            self.network.drop_all()
-            self.machine.disk.crash(power=False)
-            self._node = None
-
-        look()
+        self.agenda.after(self.chance.randrange(600_000), operate)
 
     def _check_node(self) -> None:
-        for context in self.machine.loop.failures:
+        for context in self.broker.machine.loop.failures:
             error = context.get("exception")
             if isinstance(error, Violation):
                 raise error
@@ -264,20 +191,20 @@ class World:
     # --- the operator, and what goes wrong
 
     def _operate(self) -> None:
-        chance, disk = self.chance, self.machine.disk
+        chance, broker, disk = self.chance, self.broker, self.broker.machine.disk
         what = chance.random()
-        if self._node is None:
+        if broker.node is None:
             if what < 0.5:
-                self._start()
+                broker.start()
         elif what < 0.03:
-            self._kill(power=chance.random() < 0.6)
+            broker.kill(chance, power=chance.random() < 0.6)
         elif what < 0.06:
             if chance.random() < 0.5:
                 self._trap = chance.randrange(1, 4)
             else:
-                self.machine.trap = self._crash
-        elif what < 0.08 and not self._is_stopping:
-            self._stop()
+                broker.machine.trap = self._crash
+        elif what < 0.08 and not broker.is_stopping:
+            broker.stop()
         elif what < 0.14:
             self._database_step(self._add_generation)
         elif what < 0.17 and self._may_drop:
@@ -295,19 +222,13 @@ class World:
             jump = chance.choice((-3_600_000_000, -5_000_000, 5_000_000, 3_600_000_000))
             self.clock.wall_us += jump
             self.trace(f"the wall clock jumps by {jump} us")
-        elif what < 0.60 and self.network.connections:
-            chance.choice(self.network.connections).cut()
-
-    def _database(self) -> LocalDatabase | None:
-        node = self._node
-        if node is None or self._is_stopping:
-            return None
-        return node.parts.get(Databases).messages.database
+        elif what < 0.60 and broker.network.connections:
+            chance.choice(broker.network.connections).cut()
 
     def _database_step(self, step: Callable[[LocalDatabase], None]) -> None:
-        database = self._database()
+        database = self.broker.messages
         if database is not None:
-            with suppress(StorageError):
+            with suppress(StorageError), self.broker.machine.running():
                 step(database)
 
     def _add_generation(self, database: LocalDatabase) -> None:
@@ -353,7 +274,7 @@ class World:
         if sent is None or not sent.payload:
             return
         if sent.delay_s is not None:
-            if not any(self.machine.disk.has(name, sent.marker) for name in ("delayed", "messages")):
+            if not any(self.broker.machine.disk.has(name, sent.marker) for name in ("delayed", "messages")):
                 raise Violation(f"{sent.marker!r} is acknowledged, and a power cut would take it while it is held")
             return
         names = ["messages"]
@@ -361,7 +282,7 @@ class World:
         if is_retained and sent is self.history.retained[sent.topic][-1]:
             names.append("retained")  # what a later one has replaced need not be there
         for name in names:
-            if not self.machine.disk.has(name, sent.marker):
+            if not self.broker.machine.disk.has(name, sent.marker):
                 raise Violation(f"{sent.marker!r} is acknowledged, and a power cut would take it from {name!r}")
 
     # --- the end
@@ -369,14 +290,15 @@ class World:
     def _settle(self) -> None:
         self.trace("everything is made good")
         self.is_settling = True
-        self.machine.disk.heal()
-        self.network.breaks = self.network.hiccups = 0.0
-        self.network.latency_us = 1000
+        self.broker.machine.disk.heal()
+        network = self.broker.network
+        network.breaks = network.hiccups = 0.0
+        network.latency_us = 1000
         end = self.clock.us + _PATIENCE_US
-        while self._node is None or self._is_stopping:
+        while self.broker.node is None or self.broker.is_stopping:
             self._run_until(self.clock.us + 1_000_000)
-            if self._node is None:
-                self._start()
+            if self.broker.node is None:
+                self.broker.start()
         quiet_us, before = 0, -1
         while quiet_us < _QUIET_US:
             for actor in self.actors:
@@ -406,7 +328,7 @@ class World:
             self._run_until(self.clock.us + 500_000)
         observer.ask("r/#")
         self._run_until(self.clock.us + 2_000_000)
-        is_whole = self.keeps_retained or self.counts["kills"] + self.counts["power cuts"] + self.counts["stops"] == 0
+        is_whole = self.keeps_retained or sum(self.broker.counts[one] for one in ("kills", "power cuts", "stops")) == 0
         self.history.check_observed(observer.retained, is_whole)
 
     def summary(self) -> dict[str, int]:
@@ -415,19 +337,14 @@ class World:
             "messages": len(self.history.sent),
             "owed": sum(1 for _ in self.history.owed()),
             "deliveries": sum(len(record.deliveries) for record in self.history.records),
-            **self.counts,
-            "broken connections": self.network.breaks_count,
-            "disk faults": self.machine.disk.faults,
+            **self.broker.counts,
+            "broken connections": self.broker.network.breaks_count,
+            "disk faults": self.broker.machine.disk.faults,
             "simulated seconds": self.clock.us // 1_000_000,
         }
 
     def __repr__(self) -> str:
         return f"World({', '.join(f'{number} {name}' for name, number in self.summary().items())})"
-
-
-def _unlock(node: Node) -> None:
-    """A process that is gone has no files open."""
-    node.parts.get(DataDirectory).release()
 
 
 @cache
@@ -493,7 +410,7 @@ def run(seed: int, data_dir: Path) -> World:
     logger.handlers, logger.propagate = [handler], False
     logger.setLevel(logging.WARNING)
     try:
-        with world.machine.installed():
+        with world.machines.installed():
             try:
                 world.run()
             finally:
