@@ -11,13 +11,9 @@ import re
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from heliograph.config.loading import load_config
-from heliograph.config.settings import Config
 from heliograph.mqtt import packets as p
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
@@ -25,6 +21,7 @@ from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Batch
 from sim.actors import FOR_EVER_S, Actor, Delayer, Publisher, Subscriber
 from sim.broker import Broker
+from sim.configs import random_config
 from sim.disk import MARKER
 from sim.history import RETAINED_QOS, History, Sent, Violation
 from sim.machine import REFUSES_US, Machines
@@ -90,7 +87,7 @@ class World:
         self.may_clean = chance.random() < 0.4
         self._may_drop = chance.random() < 0.2
         self._faulty = chance.random() < 0.4
-        config = _config(chance, data_dir)
+        config = random_config(chance, data_dir)
         self.keeps_retained = config.retainer.backend.storage_type == "disc"
         self.history = History(self.clock_jumps, self.keeps_retained)
         self.abandoned: list[Connection] = []
@@ -345,43 +342,6 @@ class World:
 
     def __repr__(self) -> str:
         return f"World({', '.join(f'{number} {name}' for name, number in self.summary().items())})"
-
-
-@cache
-def _base_config() -> Config:
-    return load_config(
-        overrides={
-            "listeners.tcp.default.enable": "false",
-            "listeners.ssl.default.enable": "false",
-            "listeners.ws.default.enable": "false",
-            "listeners.wss.default.enable": "false",
-            "durable_storage.flight.enable": "false",
-            "durable_sessions.enable": "true",
-            "node.number": "1",
-        }
-    )
-
-
-def _config(chance: random.Random, data_dir: Path) -> Config:
-    base = _base_config()
-    layout = replace(base.durable_storage.messages.layout, wildcard_thresholds=chance.choice(((100, 10), (2, 1), (1,))))
-    messages = replace(base.durable_storage.messages, layout=layout, n_shards=chance.choice((1, 1, 3)))
-    return replace(
-        base,
-        node=replace(base.node, data_dir=str(data_dir)),
-        mqtt=replace(
-            base.mqtt,
-            max_inflight=chance.choice((1, 3, 32)),
-            max_mqueue_len=chance.choice((2, 1000)),
-            max_awaiting_rel=0,
-        ),
-        retainer=replace(
-            base.retainer,
-            backend=replace(base.retainer.backend, storage_type=chance.choice(("ram", "disc", "disc"))),
-        ),
-        durable_storage=replace(base.durable_storage, messages=messages),
-        durable_sessions=replace(base.durable_sessions, batch_size=chance.choice((3, 512))),
-    )
 
 
 class _Log(logging.Handler):
