@@ -40,6 +40,12 @@ def _told(node: ManagedNode) -> str:
 def test_clients_of_the_node_come_before_it(managed: ManagedNode) -> None:
     process = psutil.Process(_management_pid(managed))
     assert process.nice() > psutil.Process(managed.node.pid).nice()
+    assert os.getsid(process.pid) == os.getsid(managed.node.pid), "Linux compares priorities within a session"
+
+
+def test_ctrl_c_is_not_for_it(managed: ManagedNode) -> None:
+    pid = _management_pid(managed)
+    assert os.getpgid(pid) != os.getpgid(managed.node.pid), "Ctrl-C goes to all processes of a group"
 
 
 def test_a_process_that_is_killed_comes_back(managed: ManagedNode) -> None:
