@@ -1,13 +1,15 @@
-"""Nodes with their HTTP API."""
+"""Nodes with their HTTP API; what runs in the event loop of a test runs on uvloop, as in production."""
 
+import asyncio
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import uvloop
 
 from support.management import ManagedNode, Served
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from support.api_node import ApiNode
 
 _SETTINGS = "durable_storage.flight.enable = false"
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="module")

@@ -146,6 +146,18 @@ async def test_what_was_given_up_before_it_was_taken_costs_no_request(port: int,
     assert answers.begun == 1
 
 
+async def test_a_crowd_waits_for_a_busy_server(port: int) -> None:
+    crowd = [socket.create_connection(("127.0.0.1", port), timeout=9) for _ in range(200)]  # it takes none of them now
+    for one in crowd:
+        one.setblocking(False)
+        one.sendall(_HEAD + b"connection: close\r\n\r\n")
+    loop = asyncio.get_running_loop()
+    answered = await asyncio.gather(*[loop.sock_recv(one, 1 << 16) for one in crowd])
+    assert {_STATUS.findall(one)[0] for one in answered} <= {b"200", b"503"}
+    for one in crowd:
+        one.close()
+
+
 async def test_open_routes_wait_shortly_for_bodies(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(area, "OPEN_BODY_S", 0.05)
     head = b"POST /api/v5/open HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"

@@ -130,6 +130,21 @@ async def test_a_crowd_of_one_caller_that_waits_has_no_other_refused() -> None:
         await asyncio.wait(crowd)
 
 
+async def test_a_request_does_not_wait_behind_a_crowd() -> None:
+    begun: list[bytes] = []
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.append(dict(scope["headers"]).get(b"authorization", b""))
+        await PlainTextResponse("answered")(scope, receive, send)
+
+    transport = httpx.ASGITransport(Limits(answer, per_s=(EVER, EVER)), client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        crowd = [client.get("/") for _ in range(100)] + [client.get("/", headers=KNOWN) for _ in range(100)]
+        others = [client.get("/", headers={"authorization": f"Basic {name}"}) for name in ("eTo=", "ejo=")]
+        await asyncio.gather(*crowd, *others)
+    assert sorted(begun.index(name) for name in (b"Basic eTo=", b"Basic ejo="))[-1] < 20
+
+
 async def test_bodies_of_strangers_that_do_not_come_give_way() -> None:
     ended, reading, sent = asyncio.Semaphore(0), asyncio.Semaphore(0), asyncio.Queue[Message]()
 

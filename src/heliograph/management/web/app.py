@@ -90,7 +90,14 @@ def make_app(
     `programs` (which start processes), `now_s` (the wall clock), the `scopes` of all routes, and the `places` that
     callers share (`web.places`).
     """
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        # What goes to OpenTelemetry `management/telemetry` sends; FastAPI would look at each request whether it is to.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
     app.state.settings = settings
     app.state.nodes = nodes
     app.state.callers = callers

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
@@ -21,6 +22,7 @@ UPLOAD_BYTES_MAX: Final = 1 << 30  # of files, which are kept on the disk while 
 _PER_S_OF_STRANGERS: Final = 100.0
 _PER_S_OF_A_CALLER: Final = 200.0
 _CALLERS_MAX: Final = 1024  # whose pace is remembered
+_BEGUN_AT_ONCE: Final = 4  # requests in a turn of the loop: those of a crowd come between the steps of others
 _PACE_WAIT_S: Final = 2.0  # who would have to wait longer is refused,
 _REFUSED_S: Final = 1.0  # after a while;
 _WAITING_MAX: Final = 400  # where so many wait, at once,
@@ -60,6 +62,9 @@ class Limits:
     and all requests with the same credentials. Who is ahead of it waits, and is refused if that would take long.
     Changes and publishing have none: who makes many in a row does not give them up.
 
+    A few requests begin in a turn of the loop, and callers take turns there: a request waits for one of each other
+    caller at the most, and not behind a crowd.
+
     Args:
         app: What is called.
         is_open: Whether a request needs no credentials.
@@ -82,6 +87,7 @@ class Limits:
         self._places = Places(REQUESTS_MAX)
         self._strangers = Places(STRANGERS_MAX)
         self._stranger_per_s, self._caller_per_s = per_s
+        self._entrance = _Entrance()
         self._paces: dict[int, _Pace] = {}  # of strangers by their addresses, of callers by their credentials
         self._refused_s = refused_s
         self._waiting = 0  # for their pace, or to be refused
@@ -95,7 +101,9 @@ class Limits:
         address = scope["client"][0] if scope.get("client") else ""
         place = None if is_local(address) else place_of(address)
         is_stranger = self._is_stranger(scope)
-        pace = self._pace_of(scope, place_of(address) if is_stranger else None)
+        owner = hash(place_of(address) if is_stranger else _credentials(scope))
+        await self._entrance.enter(owner)
+        pace = self._pace_of(scope, owner, is_stranger)
         if pace is not None and not await self._has_turn(pace):
             whose = "without credentials from there" if is_stranger else "with these credentials"
             refusal = f"at most {pace.per_s:g} requests a second that read {whose} are answered"
@@ -129,17 +137,15 @@ class Limits:
         finally:
             self._sending.pop(body, None)
 
-    def _pace_of(self, scope: Scope, stranger: int | None) -> "_Pace | None":
-        """That of a request that reads; `stranger` is the place of one without credentials."""
+    def _pace_of(self, scope: Scope, owner: int, is_stranger: bool) -> "_Pace | None":
+        """That of a request that reads."""
         if scope["method"] not in _READS or not self._has_pace(scope):
             return None
-        credentials = tuple(value for name, value in scope["headers"] if name in _CREDENTIALS)
-        shown = hash(credentials if stranger is None else stranger)
-        pace = self._paces.get(shown)
+        pace = self._paces.get(owner)
         if pace is None:
             if len(self._paces) >= _CALLERS_MAX:
                 self._paces = {key: one for key, one in self._paces.items() if one.is_ahead or one.waiting}
-            pace = self._paces[shown] = _Pace(self._caller_per_s if stranger is None else self._stranger_per_s)
+            pace = self._paces[owner] = _Pace(self._stranger_per_s if is_stranger else self._caller_per_s)
         return pace
 
     async def _has_turn(self, pace: "_Pace") -> bool:
@@ -232,6 +238,7 @@ async def _until_gone(app: ASGIApp, scope: Scope, body: "_Body", send: Send, is_
 
     watching = asyncio.create_task(watch(), name="wait for the caller to go")
     try:
+        await asyncio.sleep(0)  # it sees a caller who has gone already
         await app(scope, receive, send)
     except asyncio.CancelledError:
         if not has_gone.is_set() or answering.uncancel() > 0:
@@ -239,6 +246,37 @@ async def _until_gone(app: ASGIApp, scope: Scope, body: "_Body", send: Send, is_
     finally:
         is_over = True
         watching.cancel()
+
+
+class _Entrance:
+    """Lets a few requests begin in a turn of the loop; owned by `Limits`. Owners take turns."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}  # the next owner first
+        self._is_taken = False  # in this turn of the loop
+
+    async def enter(self, owner: int) -> None:
+        """Wait for the turn of a request; where no other has begun in this one, it is now."""
+        loop = asyncio.get_running_loop()
+        if not self._is_taken:
+            self._is_taken = True
+            loop.call_soon(self._let_in)
+            return
+        turn = loop.create_future()
+        self._waiting.setdefault(owner, deque()).append(turn)
+        await turn
+
+    def _let_in(self) -> None:
+        self._is_taken = bool(self._waiting)
+        if self._is_taken:
+            asyncio.get_running_loop().call_soon(self._let_in)
+        for _ in range(min(_BEGUN_AT_ONCE, len(self._waiting))):
+            owner = next(iter(self._waiting))
+            turns = self._waiting.pop(owner)
+            if not (turn := turns.popleft()).done():
+                turn.set_result(None)
+            if turns:
+                self._waiting[owner] = turns
 
 
 class _Pace:
@@ -317,6 +355,10 @@ class _Body:
                 self.is_refused = True
                 raise _RefusedBodyError
         return message
+
+
+def _credentials(scope: Scope) -> tuple[bytes, ...]:
+    return tuple(value for name, value in scope["headers"] if name in _CREDENTIALS)
 
 
 def _declared_bytes(scope: Scope) -> int:

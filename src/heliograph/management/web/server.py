@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -14,38 +15,29 @@ from uvicorn.config import Config
 from uvicorn.server import Server
 
 from heliograph.config.management import DashboardListeners
+from heliograph.management.web.accepting import BACKLOG, CallerAcceptor
 from heliograph.management.web.connection import CallerConnection
 from heliograph.settings.tls import ServerTls
 from heliograph.settings.units import Address
 
-_BACKLOG: Final = 1024  # connections that the kernel keeps
-_ACCEPTED_MAX: Final = 16  # in a turn of the loop: a crowd holds up no other caller
-_GIVEN_UP: Final = frozenset((7, 8))  # the states of TCP: reset, and closed by the peer
 _KEEP_ALIVE_S: Final = 30
 _GRACE_S: Final = 3
 _SETTINGS: Final = "dashboard.listeners"
 _TLS: Final = f"{_SETTINGS}.https.ssl_options"
 
 
-class _ListeningSocket(socket.socket):
-    """One that passes over connections which their callers closed while they waited: each would cost a request."""
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection that its caller has not closed; `BlockingIOError` where none waits."""
-        while True:
-            connection, address = super().accept()
-            state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
-            if state not in _GIVEN_UP:
-                return connection, address
-            connection.close()
-
-    def listen(self, backlog: int = _BACKLOG) -> None:
-        """Keep `_BACKLOG` connections, though the loop takes fewer in a turn and calls this with that number."""
-        super().listen(_BACKLOG)
-
-
 class _Server(Server):
-    """One that leaves signals to the program."""
+    """One that leaves signals to the program, and connections to an `CallerAcceptor`."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take connections."""
+        config = self.config
+        protocol = partial(
+            CallerConnection, config=config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        acceptors: list[Any] = [CallerAcceptor(one, protocol, config.ssl) for one in sockets or ()]
+        self.servers = acceptors  # which it closes, and waits for
+        self.started = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -133,7 +125,6 @@ class WebServer:
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
-            backlog=_ACCEPTED_MAX,
             timeout_graceful_shutdown=_GRACE_S,
         )
         config.load()
@@ -187,11 +178,12 @@ def _check_readable(name: str, file: str) -> None:
 def _listening(place: _Place) -> socket.socket:
     bind = place.bind
     family = socket.AF_INET6 if ":" in bind.host else socket.AF_INET
-    listening = _ListeningSocket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((bind.host, bind.port))
-        listening.listen()
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
     except OSError as error:
         listening.close()
         raise OSError(error.errno, f"{place}: {error.strerror}") from error
