@@ -143,7 +143,8 @@ class ClientConversation:
             self._asked.pop(packet_id, None)
             what = f"the message makes a packet of {len(wire)} bytes, and the broker takes {size_max} at most"
             raise DeniedError(what, rc.PACKET_TOO_LARGE, None, p.V5)
-        self._tell("sending", f"PUBLISH {topic} (q{qos}, r{int(retain)}, m{packet_id}, {len(payload)} bytes)")
+        if self._log is not None:
+            self._tell("sending", f"PUBLISH {topic} (q{qos}, r{int(retain)}, m{packet_id}, {len(payload)} bytes)")
         if not qos:
             self._out.append(wire)
         else:

@@ -27,10 +27,13 @@ def write_whole(file: Path, content: bytes) -> None:
     Raises:
         OSError: It cannot be written; what was there before is still there.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f".{file.name}.unfinished")
-    unfinished.write_bytes(content)
-    unfinished.replace(file)
+    try:
+        unfinished.write_bytes(content)
+    except FileNotFoundError:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_bytes(content)
+    os.replace(unfinished, file)
 
 
 def force_to_disk(path: Path) -> None:

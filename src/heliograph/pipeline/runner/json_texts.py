@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+import orjson
+
 # Spark keeps a number without an exponent as a decimal of so many digits at most, and others as a double.
 _DIGITS_MAX: Final = 38
 # From here on Java writes a double with an exponent.
@@ -13,22 +15,42 @@ _PLAIN_FROM: Final = 1e-3
 _PLAIN_BELOW: Final = 1e7
 
 
-class _NotJson:
+class NotJson:
     """What a text that is no JSON is parsed to."""
 
 
-NOT_JSON: Final = _NotJson()
+NOT_JSON: Final = NotJson()
 
 
 def parsed(text: str) -> Any:
     """The value of a JSON text; `NOT_JSON` for another text."""
     try:
-        found = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_refused)
+        found = _DECODER.decode(text)
         if "\\u" in text:
             text_of(found).encode()  # half a pair of surrogates is no text, which Spark takes for no JSON
     except (ValueError, RecursionError):
         return NOT_JSON
     return found
+
+
+def quickly_parsed(text: str) -> Any:
+    """The same ten times as fast, but with numbers of other types; `NOT_JSON` where `parsed` may have a value."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return NOT_JSON
+
+
+def string_at(value: Any, path: Sequence[str]) -> str | NotJson | None:
+    """What `text_at` finds in a value that was quickly parsed; `NOT_JSON` where it has to be parsed as usual."""
+    if not isinstance(value, dict) or _is_index(path[0]):
+        return NOT_JSON
+    found = value.get(path[0])
+    if found is None:
+        return None
+    if len(path) > 1:
+        found = _at(found, path[1:])
+    return found if isinstance(found, str) else NOT_JSON
 
 
 def text_at(value: Any, path: Sequence[str]) -> str | None:
@@ -155,3 +177,7 @@ def _double_text(value: float) -> str:
     text = "".join(map(str, digits))
     assert isinstance(exponent, int)
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"
+
+
+# Kept: `json.loads` makes one for each text where numbers are parsed otherwise.
+_DECODER: Final = json.JSONDecoder(parse_float=_number, parse_int=_number, parse_constant=_refused)

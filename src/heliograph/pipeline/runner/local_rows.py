@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from heliograph.actions.loops import VIA
 from heliograph.actions.sinks import ROW
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.runner.json_texts import bytes_at, parsed, text_at
+from heliograph.pipeline.runner.json_texts import NotJson, bytes_at, parsed, quickly_parsed, string_at, text_at
 from heliograph.pipeline.sinks.interface import RowSink
 from heliograph.pipeline.sinks.rows import PREFIX, Derived, RowField
 from heliograph.pipeline.sinks.template import BASE64_MARK, WHOLE_ROW, only_column, parts_of, template_fault
@@ -39,6 +39,7 @@ class LocalRows:
         self._payloads = payloads
         self._is_text = is_text
         self._has_ids = ids is not None
+        self._values: dict[int, Any] = {}  # of those that had to be parsed
         columns = {ROW: pa.array(self._texts if is_text else payloads, pa.string() if is_text else pa.binary())}
         for path in sink.paths:
             if path != ROW:
@@ -70,8 +71,21 @@ class LocalRows:
         return [payload.decode("utf-8", "replace") for payload in self._payloads]
 
     @cached_property
-    def _values(self) -> list[Any]:
-        return [parsed(text) for text in self._texts]
+    def _quick(self) -> list[Any]:
+        return [quickly_parsed(text) for text in self._texts]
+
+    def _value(self, number: int) -> Any:
+        """The value of a row, with its numbers as they are written."""
+        if number not in self._values:
+            self._values[number] = parsed(self._texts[number])
+        return self._values[number]
+
+    def _texts_at(self, path: Sequence[str]) -> list[str | None]:
+        texts: list[str | None] = []
+        for number, value in enumerate(self._quick):
+            found = string_at(value, path)
+            texts.append(text_at(self._value(number), path) if isinstance(found, NotJson) else found)
+        return texts
 
     def _derived(self, derived: Derived) -> list[Any]:
         if derived.template is None:
@@ -90,7 +104,7 @@ class LocalRows:
         for number, text in enumerate(texts):
             coded = None
             if path is not None and text is not None and text.startswith(BASE64_MARK):
-                coded = bytes_at(self._values[number], path)
+                coded = bytes_at(self._value(number), path)
             made.append(text.encode() if coded is None and text is not None else coded)
         return made
 
@@ -109,6 +123,7 @@ def check_templates(sink: RowSink) -> None:
             _value(path, "the statement")
 
 
+@lru_cache(maxsize=1024)
 def _compiled(derived: Derived) -> Callable[[LocalRows], list[Any]]:
     template = derived.template or ""
     where = f"{derived.where} is {template!r}"
@@ -142,4 +157,4 @@ def _value(name: str, where: str) -> _Value:
     path = name.removeprefix(_BELOW_ROW).split(".")
     if path[-1] == VIA:  # few rows have it, and the others are not parsed for it
         return lambda rows: [text_at(parsed(text), path) if VIA in text else None for text in rows._texts]
-    return lambda rows: [text_at(value, path) for value in rows._values]
+    return lambda rows: rows._texts_at(path)
