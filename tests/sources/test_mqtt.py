@@ -90,6 +90,7 @@ async def test_messages_are_published_here_and_read_by_rules(tmp_path: Path) -> 
             await late.subscribe("in/b/#")
             assert await received(late, 1) == [("in/b/7", b"b/x 1")]  # it is retained here
             sources = part_of(node)
+            await until(lambda: sources.counts("mqtt:bad")["received"], WAIT_S)
             assert sources.counts("mqtt:bad") == {"received": 1, "dropped": 1, "dropped.topic_invalid": 1}
             assert "in/#" in sources.last_error("mqtt:bad")
             await until(lambda: sources.counts("mqtt:plain").get("dropped.loop") == 1, WAIT_S)
@@ -98,7 +99,10 @@ async def test_messages_are_published_here_and_read_by_rules(tmp_path: Path) -> 
             os.kill(pid, signal.SIGKILL)
             payloads = [b"%d" % number for number in range(50)]
             await publish_once(port, "a/kept", payloads)
-            assert [payload for _, payload in await received(client, 50)] == payloads
+            kept: list[bytes] = []
+            while len(kept) < len(payloads):  # one of `mapped` may come again, whose acknowledgement was under way
+                kept += [payload for topic, payload in await received(client, 1) if topic == "in/a/kept"]
+            assert kept == payloads
             assert sources.pid not in (None, pid)
             assert await node.change(settings.replace("sources.mqtt.plain {", "sources.mqtt.plain { enable = false,"))
             assert sources.state("mqtt:plain") == ("disconnected", "the source is disabled")

@@ -28,13 +28,14 @@ from heliograph.rules.engine.columns import SourceColumns, shown_properties
 from heliograph.rules.engine.engine import RuleEngine
 from heliograph.rules.engine.template import Render, compile_template
 from heliograph.rules.errors import EvaluationFault
-from heliograph.rules.events import source_event
+from heliograph.rules.events import Event, source_event
 from heliograph.rules.values import Value, string_of
 
 _WORK_AT_ONCE: Final = 256  # deliveries, after which others have a turn
 _OF_HTTP: Final = "http_in:"
 _OF_KAFKA: Final = "kafka_consumer:"
 _SAME: Final = "${payload}"
+_SAME_TOPIC: Final = "${topic}"
 
 LOOP: Final = "loop"
 TOPIC_INVALID: Final = "topic_invalid"
@@ -114,16 +115,26 @@ class _DroppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Mapped:
-    """How messages of a source are published here; made once for its settings."""
+    """How messages of a source are published here; made once for its settings.
+
+    Attributes:
+        topic: None where it is the one that came, and so with `payload`.
+    """
 
     local: LocalMessage
-    topic: Render
+    topic: Render | None
     payload: Render | None
 
     @staticmethod
     def of(local: LocalMessage) -> "_Mapped":
+        topic = None if local.topic == _SAME_TOPIC else compile_template(local.topic)
         payload = None if local.payload == _SAME else compile_template(local.payload)
-        return _Mapped(local, compile_template(local.topic), payload)
+        return _Mapped(local, topic, payload)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether topic and payload are those that came."""
+        return self.topic is None and self.payload is None
 
 
 class _Kept:
@@ -208,12 +219,12 @@ class SourceAnswers:
     ) -> tuple[int, list[proto.RefusedMessage], str]:
         refused: list[proto.RefusedMessage] = []
         kept = _Kept(self._context)
-        taken, hold = 0, ""
+        taken, hold, event = 0, "", source_event(args.source)
         self._context.begin_turn()
         end = self._broker.work + _WORK_AT_ONCE
         for index, one in enumerate(args.messages):
             try:
-                hold = await self._take_one(args, settings, one, kept)
+                hold = await self._take_one(args, event, settings, one, kept)
             except _DroppedError as error:
                 refused.append(proto.RefusedMessage(index, error.reason, str(error)))
             if hold:
@@ -229,7 +240,12 @@ class SourceAnswers:
         return (0, [], problem) if problem else (taken, refused, hold)
 
     async def _take_one(
-        self, args: proto.SourceBatch, settings: MessageSourceConfig, one: proto.SourceMessage, kept: _Kept
+        self,
+        args: proto.SourceBatch,
+        event: Event,
+        settings: MessageSourceConfig,
+        one: proto.SourceMessage,
+        kept: _Kept,
     ) -> str:
         """Why a message is to be brought again later; empty where it is taken."""
         if one.fault:
@@ -237,15 +253,17 @@ class SourceAnswers:
             raise _DroppedError(reason, text or reason)
         properties = _properties_of(one)
         self._mark(one, properties)
-        event = source_event(args.source)
         rules = self._engine.rules_of_source(event.topics)
         if rules and self._broker.is_refusing:
             return "the storage takes nothing at present"
-        values = self._values(args, event.name, one, properties)
+        mapped = None if settings.local is None else self._mapped_of(settings.local)
+        # What has neither rules nor templates is looked at by nothing.
+        has_readers = bool(rules) or (mapped is not None and not mapped.is_same)
+        values = self._values(args, event.name, one, properties) if has_readers else {}
         dropped: _DroppedError | None = None
-        if settings.local is not None:
+        if mapped is not None:
             try:
-                hold = await self._publish(settings.local, values, args.source, one, properties, kept)
+                hold = await self._publish(mapped, values, args.source, one, properties, kept)
             except _DroppedError as error:
                 dropped = error
             else:
@@ -262,6 +280,9 @@ class SourceAnswers:
     def _mark(self, one: proto.SourceMessage, properties: Properties) -> None:
         """Mark a message as one that came in here, so that it goes round once at the most."""
         site = self._sources.site
+        if not properties.user and not one.headers:
+            properties.user = [(VIA, site)]
+            return
         # One property for all nodes: rules see the last one of a name.
         came = [text for name, text in properties.user if name == VIA]
         nodes = nodes_in([*came, one.headers.get(VIA, "")])
@@ -299,14 +320,14 @@ class SourceAnswers:
 
     async def _publish(
         self,
-        local: LocalMessage,
+        mapped: _Mapped,
         values: Mapping[str, Value],
         source_id: str,
         one: proto.SourceMessage,
         properties: Properties,
         kept: _Kept,
     ) -> str:
-        message = self._made(local, values, source_id, one, properties)
+        message = self._made(mapped, values, source_id, one, properties)
         try:
             outcome = publish(self._broker, message, may_refuse=True)
         except ProtocolError as error:
@@ -323,22 +344,26 @@ class SourceAnswers:
             raise _DroppedError(rc.name_of(code), f"{rc.name_of(code)}: {message.topic[:200]!r}")
         return ""
 
-    def _made(
-        self,
-        local: LocalMessage,
-        values: Mapping[str, Value],
-        source_id: str,
-        one: proto.SourceMessage,
-        properties: Properties,
-    ) -> Message:
+    def _mapped_of(self, local: LocalMessage) -> _Mapped:
         mapped = self._mapped.get(local)
         if mapped is None:
             if len(self._mapped) > 1000:  # of settings that were changed
                 self._mapped.clear()
             mapped = self._mapped[local] = _Mapped.of(local)
+        return mapped
+
+    def _made(
+        self,
+        mapped: _Mapped,
+        values: Mapping[str, Value],
+        source_id: str,
+        one: proto.SourceMessage,
+        properties: Properties,
+    ) -> Message:
+        local = mapped.local
         bytes_max, levels_max = self._limits()
         try:
-            topic = mapped.topic(values).decode()
+            topic = one.topic if mapped.topic is None else mapped.topic(values).decode()
             payload = one.payload if mapped.payload is None else mapped.payload(values)
         except (EvaluationFault, UnicodeDecodeError) as error:
             raise _DroppedError(TOPIC_INVALID, f"its topic or payload cannot be made: {error}") from None

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import uvloop
+
 from heliograph.control.proto_v1.sources import (
     SOURCES_DELIVER,
     SOURCES_REPORT,
@@ -187,7 +189,7 @@ def main(file: str) -> None:
     async def run() -> None:
         await SourcesProcess(Path(file)).run()
 
-    asyncio.run(run())
+    uvloop.run(run())
 
 
 if __name__ == "__main__":

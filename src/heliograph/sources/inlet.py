@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -25,7 +25,7 @@ WINDOW: Final = 512
 WINDOW_BYTES: Final = 32 * 1024 * 1024
 """Bytes of these, beyond which a source waits too."""
 
-_BATCH_MESSAGES: Final = 256
+_BATCH_MESSAGES: Final = 512
 _OVERHEAD_BYTES: Final = 64  # of the names and numbers of a message in a frame
 _AGAIN: Final = Backoff(first_s=0.05, longest_s=2.0)
 
@@ -34,18 +34,21 @@ Deliver = Callable[[SourceBatch], Awaitable[Delivered]]
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A message, and what acknowledges it at its origin: called once, when the node has it or never can."""
+    """A message, and what acknowledges it at its origin: called once, when the node has it or never can.
+
+    Attributes:
+        size: Bytes in a frame, about.
+    """
 
     message: SourceMessage
     done: Callable[[], None]
+    size: int = field(init=False)
 
-    @property
-    def size(self) -> int:
-        """Bytes in a frame, about."""
+    def __post_init__(self) -> None:
         one = self.message
         columns = len(msgspec.msgpack.encode(one.columns)) if one.columns else 0
         texts = len(one.topic.encode()) + len(one.properties) + len(one.fault)
-        return len(one.payload) + texts + columns + _OVERHEAD_BYTES
+        object.__setattr__(self, "size", len(one.payload) + texts + columns + _OVERHEAD_BYTES)
 
 
 class Inlet:
@@ -65,7 +68,7 @@ class Inlet:
         self._waiting: deque[Incoming] = deque()
         self._under_way = 0
         self._bytes = 0
-        self._changed = asyncio.Condition()
+        self._changed: list[asyncio.Future[None]] = []  # of those who wait for a change
 
     @property
     def is_full(self) -> bool:
@@ -74,23 +77,22 @@ class Inlet:
 
     async def put(self, incoming: Incoming) -> None:
         """Bring a message to the node; returns when it is in the window, which may take long."""
+        if self.is_full:
+            await self._until(lambda: not self.is_full)
         incoming = fitting(incoming)
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self.is_full)
-            self._waiting.append(incoming)
-            self._bytes += incoming.size
-            self._changed.notify_all()
+        self._waiting.append(incoming)
+        self._bytes += incoming.size
+        self._notify()
 
     async def drop_unacknowledged(self) -> None:
         """Forget what waits and is sent again by its origin, whose connection was lost; wait for what is under way."""
-        async with self._changed:
-            self._drop_waiting()
-            await self._changed.wait_for(lambda: not self._under_way)
-            # What the node did not take waits again. Acknowledged in the next session, it would be the message there
-            # that has its identifier by then, and that never came.
-            self._drop_waiting()
-            self._bytes = sum(one.size for one in self._waiting)
-            self._changed.notify_all()
+        self._drop_waiting()
+        await self._until(lambda: not self._under_way)
+        # What the node did not take waits again. Acknowledged in the next session, it would be the message there
+        # that has its identifier by then, and that never came.
+        self._drop_waiting()
+        self._bytes = sum(one.size for one in self._waiting)
+        self._notify()
 
     def _drop_waiting(self) -> None:
         kept = [one for one in self._waiting if one.message.qos == 0]
@@ -116,7 +118,7 @@ class Inlet:
                 problem = f"a batch cannot be brought: {type(error).__name__}: {error}"
             for one in batch[:done]:
                 self._acknowledge(one)
-            await self._settle(batch[:done], batch[done:])
+            self._settle(batch[:done], batch[done:])
             self._hold(problem)
             failures = failures + 1 if problem else 0
             if problem:
@@ -130,23 +132,34 @@ class Inlet:
 
     async def _next_batch(self) -> list[Incoming]:
         batch: list[Incoming] = []
-        async with self._changed:
-            await self._changed.wait_for(lambda: bool(self._waiting))
-            left = MESSAGE_BYTES_MAX
-            while self._waiting and len(batch) < _BATCH_MESSAGES:
-                left -= self._waiting[0].size
-                if batch and left < 0:
-                    break
-                batch.append(self._waiting.popleft())
-            self._under_way = len(batch)
+        await self._until(lambda: bool(self._waiting))
+        left = MESSAGE_BYTES_MAX
+        while self._waiting and len(batch) < _BATCH_MESSAGES:
+            left -= self._waiting[0].size
+            if batch and left < 0:
+                break
+            batch.append(self._waiting.popleft())
+        self._under_way = len(batch)
         return batch
 
-    async def _settle(self, taken: list[Incoming], again: list[Incoming]) -> None:
-        async with self._changed:
-            self._bytes -= sum(one.size for one in taken)
-            self._waiting.extendleft(reversed(again))
-            self._under_way = 0
-            self._changed.notify_all()
+    def _settle(self, taken: list[Incoming], again: list[Incoming]) -> None:
+        self._bytes -= sum(one.size for one in taken)
+        self._waiting.extendleft(reversed(again))
+        self._under_way = 0
+        self._notify()
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        """Wait for something; it is so when this returns, since what waits for a change looks one after another."""
+        while not is_so():
+            changed = asyncio.get_running_loop().create_future()
+            self._changed.append(changed)
+            await changed
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, []
+        for one in changed:
+            if not one.done():  # it was cancelled
+                one.set_result(None)
 
     def __repr__(self) -> str:
         return f"Inlet({self._source_id}, {len(self._waiting)} wait, {self._under_way} under way)"

@@ -63,6 +63,7 @@ class MqttSubscription(MessageSource):
         self._conversation: ClientConversation | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._sent_at = 0.0
+        self._is_writing = False  # at the end of this turn
         around.inlet.window = one.window
 
     @property
@@ -217,13 +218,20 @@ class MqttSubscription(MessageSource):
         """Put what has come into the inlet, which is slow while the node is: then nothing more is read."""
         conversation = self._conversation
         assert conversation is not None
+        put = self.around.inlet.put
         while conversation.messages:
             received = conversation.messages.popleft()
-            await self.around.inlet.put(Incoming(_message_of(received), partial(self._on_done, conversation, received)))
+            await put(Incoming(_message_of(received), partial(self._on_done, conversation, received)))
 
     def _on_done(self, conversation: ClientConversation, received: ReceivedMessage) -> None:
         conversation.acknowledge(received)
-        if conversation is self._conversation:
+        if not self._is_writing:  # all that a batch acknowledges goes out together
+            self._is_writing = True
+            asyncio.get_running_loop().call_soon(self._write_later)
+
+    def _write_later(self) -> None:
+        self._is_writing = False
+        if self._conversation is not None:
             self._write()
 
     def _write(self) -> None:
@@ -266,17 +274,23 @@ def _message_of(received: ReceivedMessage) -> SourceMessage:
     if received.bytes_left_out:
         fault = f"packet_too_large: a message of about {received.bytes_left_out} bytes; {MESSAGE_BYTES_MAX} at most"
         return SourceMessage(received.topic, qos=packet.qos, received_at_ms=now_ms, fault=fault)
-    came, kept = received.properties, Properties()
-    kept.numbers = {name: value for name, value in came.numbers.items() if name in _FORWARDED}
-    kept.strings = {name: value for name, value in came.strings.items() if name in _FORWARDED}
-    kept.binaries = {name: value for name, value in came.binaries.items() if name in _FORWARDED}
-    kept.user = came.user
     return SourceMessage(
         received.topic,
         bytes(packet.payload),
         int(packet.qos),
         bool(packet.retain),
         bool(packet.dup),
-        encode_properties(kept),
+        _forwarded(received.properties),
         now_ms,
     )
+
+
+def _forwarded(came: Properties) -> bytes:
+    if not (came.numbers or came.strings or came.binaries or came.user):
+        return b""
+    kept = Properties()
+    kept.numbers = {name: value for name, value in came.numbers.items() if name in _FORWARDED}
+    kept.strings = {name: value for name, value in came.strings.items() if name in _FORWARDED}
+    kept.binaries = {name: value for name, value in came.binaries.items() if name in _FORWARDED}
+    kept.user = came.user
+    return encode_properties(kept)
