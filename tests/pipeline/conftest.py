@@ -3,12 +3,14 @@
 import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from heliograph.actions.handover import HandedRows, rows_of
+from heliograph.node.row_handover import RowHandover
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.engine import records
 from heliograph.storage.erasure.messages import erase_messages
@@ -49,7 +51,9 @@ class Stored:
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
-        self._count = 0
+        self._count = self._tickets = 0
+        self._handover: RowHandover | None = None
+        self._send: Callable[[bytes], bool] = lambda data: False
         self._database = open_database(data_dir)
         self._reader: subprocess.Popen[str] | None = None
         self.endpoint = ""
@@ -61,11 +65,39 @@ class Stored:
 
     def put(self, topic: str, payloads: Sequence[bytes], clientid: str = "station") -> None:
         """Store messages in one commit."""
+        store_batch(self._database, self._made(topic, payloads, clientid))
+
+    def _made(self, topic: str, payloads: Sequence[bytes], clientid: str) -> list[TestMessage]:
         messages = []
         for payload in payloads:
             self._count += 1
             messages.append(TestMessage(_BEGIN_US + self._count, self._count, topic, payload, clientid))
-        store_batch(self._database, messages)
+        return messages
+
+    def put_to_hand(self, query: str, rows: Sequence[tuple[str, bytes]], sends: bool = True) -> list[HandedRows]:
+        """Store rows, topic and payload each, in one commit; what a node hands to its action runner.
+
+        Args:
+            sends: Whether the runner takes it.
+        """
+        given: list[bytes] = []
+
+        def send(data: bytes) -> bool:
+            given.append(data)
+            return sends
+
+        if self._handover is None:
+            self._handover = RowHandover(self._database, lambda topic: query, lambda data: self._send(data))
+        self._send = send
+        messages = [made for topic, payload in rows for made in self._made(topic, [payload], "station")]
+        self._tickets += 1
+        for message in messages:
+            self._handover.took(self._tickets, message)
+        self._database.write(messages)
+        self._handover.written(self._tickets)
+        store_batch(self._database, [])
+        assert self._handover.committed(self._tickets, None) == ({query} if sends else set())
+        return [rows_of(data.partition(b"\n")[2]) for data in given]
 
     def times(self) -> list[int]:
         """When the messages were received, in microseconds since the epoch."""

@@ -14,6 +14,7 @@ from heliograph.actions.fallback_calls import FallbackRow
 from heliograph.pipeline.datasource.client import StorageClient
 from heliograph.pipeline.runner.backlog import RunnerBacklog
 from heliograph.pipeline.runner.batch_memory import BatchMemory, BatchShare
+from heliograph.pipeline.runner.inbox import RowInbox
 from heliograph.pipeline.runner.letters import DeadLetters
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import RUNNING, WAITING
@@ -32,6 +33,7 @@ pytestmark = [pytest.mark.service]
 
 AT_ONCE = Backoff(first_s=0.01, longest_s=0.05)
 ROWS = "$pipeline/http:web/one"
+OTHER = "$pipeline/http:web/other"  # of another stream
 
 
 @contextmanager
@@ -212,3 +214,87 @@ def test_the_oldest_rows_are_dropped_where_too_many_bytes_wait(
     assert figures.rows_crowded_out + figures.rows_written == len(rows)
     assert bodies(web) == rows[-figures.rows_written :]
     assert "are dropped: more than 20000 bytes waited" in caplog.text
+
+
+def test_rows_that_the_node_hands_over_are_not_read_from_the_log(stored: "Stored", tmp_path: Path) -> None:
+    with webhook() as web, running(stored, tmp_path, web) as worker:
+        for rows in stored.put_to_hand("web", [(ROWS, b"first")]):  # what was before it is not known
+            worker.hand(rows)
+        wait_until(lambda: worker.figures.batches == 1, lambda: f"{worker.figures}")
+        handed = [stored.put_to_hand("web", [(ROWS, b"%d" % number), (OTHER, b"x%d" % number)])[0] for number in (1, 2)]
+        stored.stop_reader()
+        for rows in handed:
+            worker.hand(rows)
+        wait_until(lambda: worker.figures.rows_written == 5, lambda: f"{worker.figures}")
+        assert sorted(bodies(web)) == [b"1", b"2", b"first", b"x1", b"x2"]
+        stored.start_reader(stored.endpoint)
+    with webhook() as again, running(stored, tmp_path, again) as worker:  # the place is one that the log knows
+        stored.put(ROWS, [b"3"])
+        worker.wake()
+        wait_until(lambda: worker.figures.rows_written, lambda: f"{worker.figures}")
+    assert bodies(again) == [b"3"]
+
+
+def test_a_commit_that_is_not_handed_over_is_read_from_the_log(stored: "Stored", tmp_path: Path) -> None:
+    with webhook() as web, running(stored, tmp_path, web) as worker:
+        (first,) = stored.put_to_hand("web", [(ROWS, b"1")])
+        worker.hand(first)
+        wait_until(lambda: worker.figures.batches == 1, lambda: f"{worker.figures}")
+        stored.put_to_hand("web", [(ROWS, b"2")], sends=False)
+        stored.put(OTHER, [b"3"])
+        (last,) = stored.put_to_hand("web", [(ROWS, b"4"), (ROWS, b"5")])
+        worker.hand(last)
+        wait_until(lambda: worker.figures.rows_written == 5, lambda: f"{worker.figures}")
+        worker.hand(last)  # which was read already
+        (more,) = stored.put_to_hand("web", [(ROWS, b"6")])
+        worker.hand(more)
+        wait_until(lambda: worker.figures.rows_written == 6, lambda: f"{worker.figures}")
+    assert sorted(bodies(web)) == [b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
+def test_a_batch_of_handed_rows_that_fails_is_read_from_the_log(stored: "Stored", tmp_path: Path) -> None:
+    with webhook() as web, running(stored, tmp_path, web) as worker:
+        (first,) = stored.put_to_hand("web", [(ROWS, b"1")])
+        worker.hand(first)
+        wait_until(lambda: worker.figures.batches == 1, lambda: f"{worker.figures}")
+        web.answer = lambda request: Answer(503)
+        (rows,) = stored.put_to_hand("web", [(ROWS, b"2"), (OTHER, b"3"), (ROWS, b"4")])
+        worker.hand(rows)
+        wait_until(lambda: worker.figures.failures, lambda: f"{worker.figures}")
+        web.requests.clear()
+        web.answer = lambda request: Answer()
+        wait_until(lambda: worker.figures.rows_written == 4, lambda: f"{worker.figures}")
+    delivered = bodies(web)[-3:]
+    assert delivered == [payload for stream in rows.streams for payload in stream.payloads], "the order of the log"
+    assert sorted(delivered) == [b"2", b"3", b"4"]
+
+
+def test_rows_without_room_are_left_to_the_log(stored: "Stored") -> None:
+    (rows,) = stored.put_to_hand("web", [(ROWS, b"x" * 1000)] * 40)
+    inbox = RowInbox(BatchMemory(200_000, 1000))
+    inbox.put(rows)
+    assert "1 commits" in repr(inbox)
+    (more,) = stored.put_to_hand("web", [(ROWS, b"x" * 1000)] * 60)
+    inbox.put(more)
+    assert "0 commits, 0 bytes" in repr(inbox)
+    inbox.put(rows)
+    inbox.put(stored.put_to_hand("web", [(ROWS, b"y")])[0])
+    assert inbox.take(rows.after - 1, 100, 1 << 20) is None, "something is missing before it"
+    batch = inbox.take(rows.after, 100, 1 << 20)
+    assert batch is not None
+    assert batch.time == rows.time, "what follows is missing too"
+    assert (inbox.take(rows.time, 100, 1 << 20), inbox.is_empty) == (None, False)
+
+
+def test_handed_commits_are_one_batch_up_to_its_size(stored: "Stored") -> None:
+    inbox = RowInbox(BatchMemory())
+    commits = [stored.put_to_hand("web", [(ROWS, b"%d" % number)] * 2)[0] for number in range(4)]
+    for rows in commits:
+        inbox.put(rows)
+    reached, found = commits[0].after, []
+    while (batch := inbox.take(reached, 5, 1 << 20)) is not None:
+        found.append([payload for stream in batch.streams for payload in stream.payloads])
+        reached = batch.time
+    assert found == [[b"0", b"0", b"1", b"1"], [b"2", b"2", b"3", b"3"]]
+    inbox.put(commits[0])
+    assert inbox.take(commits[0].after, 1, 1) is not None, "one commit at least"

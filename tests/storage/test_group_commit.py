@@ -366,3 +366,28 @@ async def test_a_batch_that_cannot_even_be_encoded_is_refused_and_storing_goes_o
     assert "surrogates" in str(error)
     assert await answers.of(commit.append(make_message())) is None
     await commit.close()
+
+
+async def test_what_looks_on_sees_each_ticket_that_is_written_before_it_is_answered(
+    database: LocalDatabase, make_message: MakeMessage
+) -> None:
+    answers, written = Answers(), []
+    commit = GroupCommit(database, answers)
+
+    def look(ticket: int) -> None:
+        messages = [make_message(payload=b"%d" % ticket)]
+        written.append((ticket, database.newest_commit_us(), database.streams_written(messages), set(answers.errors)))
+        raise ValueError("what looks on has a fault")
+
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["exception"]))
+    commit.on_written = look
+    commit.touch()  # nothing is written for it
+    assert await answers.of(1) is None
+    commit.append(make_message())
+    assert await answers.of(2) is None, "it is stored all the same"
+    ((ticket, time, streams, answered),) = written
+    assert (ticket, answered) == (2, {1})
+    assert streams == [stream.id for stream in database.get_streams("#", time, time + 1)]
+    assert len(faults) == 1
+    await commit.close()

@@ -22,12 +22,14 @@ from heliograph.node.listeners import ListenersPart
 from heliograph.node.memory_limit import resident
 from heliograph.node.pipeline import DIRECTORY, PipelineRefusedError, checkpoint_of, endpoint_of, mqtt_of, output_of
 from heliograph.node.reader import ReaderPart
+from heliograph.node.row_handover import RowHandover
 from heliograph.node.rules import RulesPart
 from heliograph.node.side_program import SETTINGS_FILE, SideProcess, SideProgram, SideRun
 from heliograph.observe.metric import Metric, Sample, counter, gauge, plain
 from heliograph.parts import Change, Part
 from heliograph.processes.programs import PROGRAMS
 from heliograph.settings.secrets import SecretError
+from heliograph.storage.errors import StorageError
 
 ALARM: Final = "action_runner_failed"
 METRICS: Final[tuple[Metric, ...]] = (
@@ -79,7 +81,10 @@ class ActionRunnerPart(Part):
         self._rules = rules
         self._actions: Mapping[str, Any] = {}
         self._queries: dict[str, str] = {}  # by the beginning of the topics of their rows
+        self._handed_to: dict[str, str] = {}  # those of them that take rows without looking what else waits
         self._run: SideRun | None = None
+        self._handover: RowHandover | None = None
+        self._handed: Set[str] = frozenset()  # queries whose rows of the ticket that is answered for were handed over
 
     @property
     def process(self) -> SideProcess | None:
@@ -123,6 +128,13 @@ class ActionRunnerPart(Part):
     def _use(self, config: Config, actions: Mapping[str, Any]) -> None:
         self._config, self._actions = config, actions
         self._queries = {one["topic"].removesuffix("+"): query for query, one in actions.items()}
+        self._handed_to = {
+            topic: query
+            for topic, query in self._queries.items()
+            if not actions[query]["batch_time_s"] and actions[query]["waiting_bytes_max"] is None
+        }
+        if self._handed_to and self._databases.is_open:
+            self._hand_over()
         assert self._run is not None
         if actions and config.durable_storage.flight.enable:
             self._run.use(self._document(config, actions), self._places_of(config))
@@ -175,12 +187,29 @@ class ActionRunnerPart(Part):
         """What the process is given; where it may connect to changes in a process that runs, as actions do."""
         return {**self._places_of(config), "outbound": asdict(config.outbound), "actions": actions}
 
+    def _hand_over(self) -> None:
+        """Begin to hand rows over, once there is somewhere to store them."""
+        if self._handover is None:
+            stored = self._databases.messages
+            self._handover = RowHandover(stored.database, lambda topic: _found(self._handed_to, topic), self._give)
+            self._rules.on_row = self._handover.took
+            stored.group.on_written = self._handover.written
+            self._databases.on_stored.insert(0, self._on_committed)  # before the rule engine counts its rows
+
+    def _give(self, data: bytes) -> bool:
+        process = self.process
+        return process is not None and process.give(data)
+
+    def _on_committed(self, ticket: int, error: StorageError | None) -> None:
+        assert self._handover is not None
+        self._handed = self._handover.committed(ticket, error)
+
     def _on_stored(self, topics: Set[str]) -> None:
         process = self.process
         if process is None:
             return
-        found = (self._queries.get(topic[: topic.rfind("/") + 1]) for topic in topics)
-        queries = {query for query in found if query is not None}
+        found = (_found(self._queries, topic) for topic in topics)
+        queries = {query for query in found if query is not None and query not in self._handed}
         if queries:
             process.tell("stored", *queries)
 
@@ -193,3 +222,8 @@ class ActionRunnerPart(Part):
             return runner_actions(config, self._databases.short_site)
         except SecretError as error:
             raise PipelineRefusedError(str(error)) from error
+
+
+def _found(queries: Mapping[str, str], topic: str) -> str | None:
+    """The query of a row by its topic."""
+    return queries.get(topic[: topic.rfind("/") + 1])

@@ -62,6 +62,7 @@ class RulesPart(Part):
         self._environment = environment
         self._databases = databases
         self._look_at_us = 0
+        self.on_row: Callable[[int, Message], None] | None = None
 
     async def start(self) -> None:
         """`RuleError` if a rule cannot be used."""
@@ -93,7 +94,10 @@ class RulesPart(Part):
                 rule.counters.rate.look(rule.counters.matched)
 
     def _append_row(self, message: Message) -> int:
-        return self._databases.sink.append_row(message)
+        ticket = self._databases.sink.append_row(message)
+        if self.on_row is not None:
+            self.on_row(ticket, message)
+        return ticket
 
     def samples(self) -> list[Sample]:
         return self.engine.samples()

@@ -29,6 +29,8 @@ _BACKOFF: Final = Backoff(first_s=0.5, longest_s=30.0)
 _FAILURES_BEFORE_ALARM: Final = 3
 # A program that does not read its input looks by itself now and then.
 _UNREAD_BYTES_MAX: Final = 64 * 1024
+# Bytes that it is given are behind in line: a word is never left out for them.
+_UNREAD_BYTES_WITH_GIVEN_MAX: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,20 @@ class SideProcess(SupervisedProcess):
 
     def tell(self, *words: str) -> None:
         """Write a line to its input, if it runs and reads."""
+        self._write(f"{' '.join(words)}\n".encode(), _UNREAD_BYTES_WITH_GIVEN_MAX)
+
+    def give(self, data: bytes) -> bool:
+        """Write up to some megabytes to its input, if it runs and has read what it was given before; whether it did."""
+        return self._write(data, _UNREAD_BYTES_MAX)
+
+    def _write(self, data: bytes, unread_max: int) -> bool:
         process = self._process
         if process is None or process.stdin is None or process.returncode is not None:
-            return
-        if process.stdin.transport.get_write_buffer_size() <= _UNREAD_BYTES_MAX:
-            process.stdin.write(f"{' '.join(words)}\n".encode())
+            return False
+        if process.stdin.transport.get_write_buffer_size() > unread_max:
+            return False
+        process.stdin.write(data)
+        return True
 
     def look_again(self) -> None:
         """Try again at once what waits after a failure."""

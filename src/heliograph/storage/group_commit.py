@@ -60,6 +60,10 @@ class CommitQueue(Generic[Item]):
         loop: The event loop; the running one if None.
         fsync: Whether to wait for the disk. Without it, messages survive the process but not the machine.
         max_buffered_bytes: When to say `is_full`.
+
+    Attributes:
+        on_written: Called in the loop thread with each ticket whose items were written, before anything else is
+            written; None for nothing.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class CommitQueue(Generic[Item]):
     ) -> None:
         self._database = database
         self._on_committed = on_committed
+        self.on_written: Callable[[int], None] | None = None
         self._loop = loop or asyncio.get_running_loop()
         self._max_buffered_bytes = max_buffered_bytes
         self._gathering: _CommitBatch[Item] = _CommitBatch(1)
@@ -222,6 +227,8 @@ class CommitQueue(Generic[Item]):
             self._loop.call_exception_handler({"message": "writing a batch failed", "exception": fault})
             name, path = self._database.name, self._database.path
             batch.error = StorageError(f"{type(fault).__name__}: {fault}", database=name, path=path)
+        if self.on_written is not None and batch.items and batch.error is None:
+            self._tell_written(self.on_written, batch.ticket)
         # To free the items of all batches at once, when they are durable, would take 20 ms for a full buffer.
         batch.count, batch.items = len(batch.items), []
         self._written.append(batch)
@@ -286,6 +293,12 @@ class CommitQueue(Generic[Item]):
             self._database.committed()
         except Exception as fault:  # noqa: BLE001 - a fault of one reader must not stop all storing
             self._loop.call_exception_handler({"message": "waking the readers of a commit failed", "exception": fault})
+
+    def _tell_written(self, on_written: Callable[[int], None], ticket: int) -> None:
+        try:
+            on_written(ticket)
+        except Exception as fault:  # noqa: BLE001 - a fault of what looks on must not stop all storing
+            self._loop.call_exception_handler({"message": f"on_written of ticket {ticket} failed", "exception": fault})
 
     def _answer(self, ticket: int, error: StorageError | None) -> None:
         try:

@@ -4,8 +4,8 @@
 `--probe FILE` tests the target of an action, whose file is one of the pipeline with one rule.
 
 The file has its settings, see `heliograph.pipeline.runner.settings`. The node writes lines to its standard input:
-`stored QUERY ...` when rows were stored for actions, `again` when a person asks for another try, `settings` when the
-file has changed. The end of the input is the end of the process.
+`rows BYTES` when rows were stored for an action, which follow, `stored QUERY ...` when others were, `again` when a
+person asks for another try, `settings` when the file has changed. The end of the input is the end of the process.
 """
 
 import json
@@ -14,17 +14,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import invalidate_caches
 from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
+from heliograph.actions.handover import HANDED, rows_of
 from heliograph.observe.side_log import log_to_stderr
 from heliograph.pipeline.errors import PipelineError, sentence_of
 from heliograph.pipeline.files.definition import DeadLetterSettings
 from heliograph.pipeline.runner.backlog import RunnerBacklog
 from heliograph.pipeline.runner.batch_memory import BatchMemory
+from heliograph.pipeline.runner.inbox import handed_memory
 from heliograph.pipeline.runner.settings import RunnerSettings, read_settings, tested_sink
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import FAILED, QueryFigures
@@ -56,6 +58,7 @@ class Runner:
         self._workers: dict[str, ActionWorker] = {}
         self._leaving: list[ActionWorker] = []
         self._memory = BatchMemory()
+        self._handed = handed_memory()
         self._error: str | None = None
         self._ending = Event()
         self._status = ""
@@ -65,10 +68,18 @@ class Runner:
     def __repr__(self) -> str:
         return f"Runner({', '.join(self._workers)})"
 
-    def take(self, line: str) -> None:
-        """Do what a line of the node says."""
+    def take(self, line: str, read: Callable[[int], bytes]) -> None:
+        """Do what a line of the node says.
+
+        Args:
+            read: Gives as many bytes of what follows the line.
+        """
         word, *queries = line.split()
-        if word == "stored":
+        if word == HANDED:
+            rows = rows_of(read(int(queries[0])))
+            if (worker := self._workers.get(rows.query)) is not None:
+                worker.hand(rows)
+        elif word == "stored":
             for query in queries:
                 if (worker := self._workers.get(query)) is not None:
                     worker.wake()
@@ -121,7 +132,8 @@ class Runner:
         for query, action in wanted.items():
             if query not in self._workers:
                 before = [worker for worker in self._leaving if worker.action.query == query]
-                self._workers[query] = worker = ActionWorker(action, settings, before=before, memory=self._memory)
+                worker = ActionWorker(action, settings, before, memory=self._memory, handed=self._handed)
+                self._workers[query] = worker
                 worker.start()
         self._leaving = [worker for worker in self._leaving if not worker.join(0)]
 
@@ -214,8 +226,8 @@ def main(file: str) -> None:
 
     def read_input() -> None:
         try:
-            for line in sys.stdin:
-                runner.take(line)
+            for line in sys.stdin.buffer:
+                runner.take(line.decode(), sys.stdin.buffer.read)
         finally:  # a runner that no longer reads would outlive its node
             runner.end()
 

@@ -14,12 +14,14 @@ from typing import Final
 
 import pyarrow as pa
 
+from heliograph.actions.handover import HandedRows
 from heliograph.pipeline.datasource.client import MessageSelection, ReadPlan, StorageClient
-from heliograph.pipeline.datasource.offsets import Offset, make_offset, more_lost
+from heliograph.pipeline.datasource.offsets import Offset, make_offset, more_lost, offset_time
 from heliograph.pipeline.datasource.read_bounds import LATEST, parse_bound
 from heliograph.pipeline.errors import DatabaseAbsentError, DataLossError, PipelineError, sentence_of
 from heliograph.pipeline.runner.batch_memory import ROW_BYTES, BatchMemory, BatchShare
 from heliograph.pipeline.runner.connections import KeptConnection
+from heliograph.pipeline.runner.inbox import HandedBatch, RowInbox, handed_memory
 from heliograph.pipeline.runner.letters import FALLBACK_COLUMNS, DeadLetters, given_to_fallbacks
 from heliograph.pipeline.runner.local_rows import MESSAGE_ID, LocalRows
 from heliograph.pipeline.runner.place import DATABASE, ActionPlace
@@ -39,6 +41,8 @@ _LOOKS_OF_GATHERING: Final = 8
 _LEAST_PAUSE_S: Final = 0.02
 # Commits wake it; this is for what was stored while its node could not say so.
 _LOOK_AGAIN_S: Final = 5.0
+# And so often while rows are handed over: positions in generations that are gone are left out then.
+_LOOK_BESIDE_S: Final = 60.0
 _LOCK_AGAIN_S: Final = 0.25
 _LETTERS_MAX: Final = 10_000
 # How far a batch is extended whose rows are all refused for what may be their own fault.
@@ -70,7 +74,8 @@ class ActionWorker:
 
     Args:
         before: Workers of the same query, for whose end it waits.
-        memory: Shared by all actions of the runner.
+        memory: Shared by all actions of the runner, for their batches.
+        handed: The same for rows that the node has handed over.
 
     Attributes:
         figures: What it has done since the start of the runner; what waits is `backlog`'s.
@@ -84,6 +89,7 @@ class ActionWorker:
         before: "Sequence[ActionWorker]" = (),
         backoff: Backoff | None = None,
         memory: BatchMemory | None = None,
+        handed: BatchMemory | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
         self.action = action
@@ -104,6 +110,12 @@ class ActionWorker:
         self._has_rows = False
         self._rows_begun = 0
         self._share = BatchShare(memory or BatchMemory())
+        self._inbox = RowInbox(handed or handed_memory())
+        # Others look at all that waits in the log; the node hands them nothing, but for what is under way at a change.
+        self._takes_handed = not action.batch_time_s and action.waiting_bytes_max is None
+        self._must_look = True  # the log may have rows that are not handed over
+        self._look_at_s = 0.0
+        self._reached_time: int | None = None  # a commit up to which all rows were reached; None where that is unknown
         self._stopping = False
         self._thread = Thread(target=self._run, name=action.query, daemon=True)
 
@@ -114,8 +126,17 @@ class ActionWorker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Rows were stored."""
+        """Rows were stored, and are read from the log."""
+        self._has_rows = self._must_look = True
+        self._woken.set()
+
+    def hand(self, rows: HandedRows) -> None:
+        """Rows were stored, and these are they."""
         self._has_rows = True
+        if self._takes_handed:
+            self._inbox.put(rows)
+        else:
+            self._must_look = True
         self._woken.set()
 
     def try_again(self) -> None:
@@ -146,6 +167,7 @@ class ActionWorker:
                     self._failed(error)
         finally:
             self._connection.close()
+            self._inbox.clear()
             self._lock.release()
             self.figures.state = FINISHED
 
@@ -154,8 +176,8 @@ class ActionWorker:
             self._woken.clear()
             has_moved = self._step(client)
             self._worked()
-            if not has_moved and not self._stopping:
-                self._woken.wait(_LOOK_AGAIN_S)
+            if not has_moved and not self._stopping and not self._woken.wait(_LOOK_AGAIN_S):
+                self._must_look = True
 
     def _take_lock(self) -> None:
         """Wait until no other engine has the checkpoint: Spark may have yet to end its query."""
@@ -184,7 +206,13 @@ class ActionWorker:
             self._place = ActionPlace(self._directory, action.topic, partial(self._start, client), is_sure=is_sure)
         place = self._place
         self.reached = place.reached
-        if place.begun is None:
+        handed: HandedBatch | None = None
+        if place.begun is None and (handed := self._handed()) is not None:
+            place.begin(handed.end(place.reached))
+        elif place.begun is None:
+            if not self._must_look and self._inbox.is_empty:
+                return False
+            self._must_look, self._look_at_s = False, time.monotonic() + _LOOK_BESIDE_S
             if (crowded_out := self._crowded_out(client, place.reached)) is not None:
                 self._drop(place, *crowded_out)
             end = self._next_end(client, place.reached)
@@ -192,13 +220,26 @@ class ActionWorker:
                 return False
             place.begin(end)
         try:
-            self._write(client, place)
+            self._write(client, place, handed)
         except SuspectRowsError:
             self._take_more(client, place)
             raise
         place.finish()
         self.reached = place.reached
+        if handed is not None:
+            self._reached_time = handed.time
         return True
+
+    def _handed(self) -> HandedBatch | None:
+        """The next batch of what the node has handed over; None where the log has to be read."""
+        action = self.action
+        if self._reached_time is None:
+            return None
+        if time.monotonic() >= self._look_at_s:
+            self._must_look = True
+            return None
+        bytes_max = self._share.take(action.batch_bytes)
+        return self._inbox.take(self._reached_time, min(action.batch_rows, bytes_max // ROW_BYTES), bytes_max)
 
     def _take_more(self, client: StorageClient, place: ActionPlace) -> None:
         """Add rows to a batch that is refused as a whole: if the target takes these, it refuses rows and not us."""
@@ -241,9 +282,18 @@ class ActionWorker:
         lost = {stream: messages for stream, messages in plan.dropped.items() if messages != 0}
         if lost:
             self._tell_loss(lost)
+        self._note_reached(plan)
         kept = {stream: position for stream, position in positions.items() if stream not in plan.dropped}
         end = make_offset({**kept, **plan.positions()}, reached.get("start"), more_lost(reached, lost))
         return end if plan.messages or lost else None
+
+    def _note_reached(self, plan: ReadPlan) -> None:
+        """Note up to which commit everything is reached behind the batch of a plan."""
+        if plan.messages_remaining:
+            self._must_look, self._reached_time = True, None
+        elif plan.messages:
+            reached = {stream: step.position for stream, step in plan.streams.items() if step.messages}
+            self._reached_time = offset_time(make_offset(reached, None))
 
     def _gathered(self, client: StorageClient, reached: Offset) -> ReadPlan:
         """The next batch; one that is not full is waited for."""
@@ -278,11 +328,12 @@ class ActionWorker:
                 return end, plan.messages
         return None
 
-    def _write(self, client: StorageClient, place: ActionPlace) -> None:
+    def _write(self, client: StorageClient, place: ActionPlace, handed: HandedBatch | None) -> None:
         action, figures = self.action, self.figures
         assert place.begun is not None
         begin = time.monotonic()
-        waiting, expired = self._waiting(client, place.reached, place.begun)
+        found = self._stored(client, place.reached, place.begun) if handed is None else _handed_rows(handed)
+        waiting, expired = self._without_old(found)
         self._rows_begun = len(waiting.payloads)
         rows_max = _LETTERS_MAX if action.fallbacks is None else max(_LETTERS_MAX, action.batch_rows)
         refusals = RefusedRows(action.query, self._directory, place.batch, rows_max)
@@ -325,16 +376,21 @@ class ActionWorker:
         figures.rows_refused += refusals.count
         figures.rows_written += count - refusals.count
 
-    def _waiting(self, client: StorageClient, start: Offset, end: Offset) -> "tuple[_StoredRows, _StoredRows]":
-        """The rows between two offsets, and apart from them those that are too old."""
-        oldest_us = self._oldest_us()
-        columns = [_PAYLOAD, _GUID] if oldest_us is None else [_PAYLOAD, _GUID, _RECEIVED_AT]
+    def _stored(self, client: StorageClient, start: Offset, end: Offset) -> "_StoredRows":
+        """The rows between two offsets."""
+        has_times = self.action.row_age_max_s is not None
+        columns = [_PAYLOAD, _GUID, _RECEIVED_AT] if has_times else [_PAYLOAD, _GUID]
         found = _StoredRows([], [], [])
         for chunk in self._messages(client, start, end, columns):
             found.payloads.extend(chunk.column(_PAYLOAD).to_pylist())
             found.ids.extend(chunk.column(_GUID).to_pylist())
-            if oldest_us is not None:
+            if has_times:
                 found.times.extend(chunk.column(_RECEIVED_AT).cast(pa.int64()).to_pylist())
+        return found
+
+    def _without_old(self, found: "_StoredRows") -> "tuple[_StoredRows, _StoredRows]":
+        """Rows, and apart from them those that are too old."""
+        oldest_us = self._oldest_us()
         if oldest_us is None:
             return found, _StoredRows([], [], [])
         old = found.chosen([index for index, time_us in enumerate(found.times) if time_us < oldest_us])
@@ -388,7 +444,8 @@ class ActionWorker:
             _log.warning("%s failed and is tried again in %.0f s: %s", self.action.query, pause_s, figures.last_error)
         else:
             _log.error("%s failed and is tried again in %.0f s", self.action.query, pause_s, exc_info=error)
-        self._place = None  # what is on the disk says where it goes on
+        self._place = self._reached_time = None  # what is on the disk says where it goes on
+        self._must_look = True
         if not self._stopping:
             self._hurried.wait(pause_s)
             self._hurried.clear()
@@ -401,3 +458,12 @@ class ActionWorker:
             "%s: at least %d rows were removed by the retention of stored messages before they were at %s",
             *(self.action.query, messages, self.action.sink.target),
         )
+
+
+def _handed_rows(batch: HandedBatch) -> _StoredRows:
+    found = _StoredRows([], [], [])
+    for stream in batch.streams:
+        found.payloads.extend(stream.payloads)
+        found.ids.extend(stream.ids)
+        found.times.extend(stream.times)
+    return found

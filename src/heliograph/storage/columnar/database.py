@@ -111,6 +111,10 @@ class LocalDatabase(KeptInStore):
             self._grown.update(opened.staged_streams())
         opened.applied(now)
 
+    def streams_written(self, messages: Sequence[StorableMessage]) -> list[StreamId]:
+        """The stream of each of some messages of the last `write`, before anything else is done."""
+        return self._usable().streams_of(messages)
+
     def committed(self) -> None:
         """All writes so far meet the configured durability; notify subscribers."""
         if self._grown:

@@ -91,6 +91,20 @@ class Generations:
     def staged_streams(self) -> list[StreamId]:
         return [stream for writer in self._writers for stream in writer.staged_streams(self.catalog.name)]
 
+    def streams_of(self, messages: Sequence[StorableMessage]) -> list[StreamId]:
+        """The stream of each of some messages, which were just written."""
+        found: dict[tuple[int, str], StreamId] = {}
+        streams = []
+        name, number, n_shards = self.catalog.name, self.current_number, self.catalog.n_shards
+        for message in messages:
+            place = 0 if n_shards == 1 else shard_of(message.clientid, n_shards), message.topic
+            stream = found.get(place)
+            if stream is None:
+                shard, topic = place
+                stream = found[place] = StreamId(name, shard, number, self._writers[shard].stream_of(topic))
+            streams.append(stream)
+        return streams
+
     def applied(self, now: int) -> None:
         self.last_time = now
         for writer in self._writers:

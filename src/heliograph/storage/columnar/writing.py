@@ -93,6 +93,10 @@ class ColumnarWriter:
     def staged_streams(self, database: str) -> list[StreamId]:
         return [StreamId(database, self._shard, self._number, stream) for stream in self._staged]
 
+    def stream_of(self, topic: str) -> int:
+        """The stream that a message of a topic was just written to."""
+        return (self._recent.get(topic) or self._place(topic)).stream
+
     def applied(self) -> None:
         self._written.update(self._staged)
         self._staged.clear()
