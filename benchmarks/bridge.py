@@ -46,7 +46,10 @@ topic in/# in 1
 """
 _HELIOGRAPH: Final = """
 connectors.mqtt.far {{ server = "127.0.0.1:{far}", max_inflight = 1000 }}
-actions.mqtt.out {{ connector = far, parameters {{ topic = "${{topic}}", payload = "${{payload}}", qos = 1 }} }}
+actions.mqtt.out {{
+  connector = far, resource_opts.inflight_window = 1000
+  parameters {{ topic = "${{topic}}", payload = "${{payload}}", qos = 1 }}
+}}
 rule_engine.rules.out {{ sql = "SELECT topic, payload FROM \\"out/#\\"", actions = ["mqtt:out"] }}
 sources.mqtt.in {{ connector = far, parameters {{ topic = "in/#", qos = 1 }}, local.topic = "${{topic}}" }}
 """
