@@ -12,6 +12,7 @@ ready line of a node with and without management.
 import argparse
 import base64
 import http.client
+import os
 import random
 import re
 import socket
@@ -76,7 +77,9 @@ class Api:
 
 
 class Pages:
-    """Pages of clients, so many a second, in a thread until it is left.
+    """Pages of clients, so many a second, in a thread of the lowest priority until it is left.
+
+    It shares a core with the load, whose latency is not to be that of reading what was answered.
 
     Args:
         pages: How many there are.
@@ -102,6 +105,7 @@ class Pages:
         self._thread.join()
 
     def _run(self) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
         chance = random.Random(1)
         due = time.perf_counter()
         try:
