@@ -47,6 +47,10 @@ class S3Server:
         """How many downloads there were since it was asked last."""
         return int(self._ask("GET", f"{_CONTROL}/gets"))
 
+    def given_bytes(self) -> int:
+        """How much of objects it gave out since it was asked last."""
+        return int(self._ask("GET", f"{_CONTROL}/given_bytes"))
+
     def get(self, key: str) -> bytes:
         """The content of an object."""
         return self._ask("GET", f"{BUCKET}/{key}")
@@ -83,9 +87,10 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
+        self.etags: dict[str, str] = {}
         self.parts: dict[str, dict[int, bytes]] = {}
         self.puts: list[str] = []
-        self.gets = 0
+        self.gets = self.given_bytes = 0
         self.refused_puts = 0
         self.lock = threading.Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -97,6 +102,9 @@ class _Server(ThreadingHTTPServer):
         if command == "gets":
             gets, self.gets = self.gets, 0
             return gets
+        if command == "given_bytes":
+            given, self.given_bytes = self.given_bytes, 0
+            return given
         if command == "puts":
             puts, self.puts = self.puts, []
             return puts
@@ -106,6 +114,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or the content waits for the client to acknowledge the head
     server: _Server
 
     def log_message(self, format: str, *arguments: Any) -> None:
@@ -119,6 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, _error("NoSuchBucket"))  # pyarrow looks at one to learn how a store answers
             return
         key, query = self._address()
+        found: tuple[bytes, str] | None = None
         with self.server.lock:
             if self.path.startswith(f"/{_CONTROL}/"):
                 self._answer(200, json.dumps(self.server.control(self.path.removeprefix(f"/{_CONTROL}/"))).encode())
@@ -128,7 +138,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(404, _error("NoSuchKey"))
             else:
                 self.server.gets += self.command == "GET"
-                self._send_object(self.server.objects[key])
+                found = self.server.objects[key], self.server.etags[key]
+        if found is not None:
+            self._send_object(*found)
 
     def do_PUT(self) -> None:
         key, query = self._address()
@@ -173,6 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _put(self, key: str, content: bytes) -> None:
         self.server.puts.append(key)
         self.server.objects[key] = content
+        self.server.etags[key] = _etag(content)
 
     def _address(self) -> tuple[str, dict[str, list[str]]]:
         parts = urlsplit(self.path)
@@ -198,9 +211,9 @@ class _Handler(BaseHTTPRequestHandler):
             if cut:
                 folders.add(prefix + folder + delimiter)
             else:
-                content = self.server.objects[key]
+                size, etag = len(self.server.objects[key]), self.server.etags[key]
                 stamp = "2026-01-31T00:00:00.000Z"
-                entries.append(_xml("Contents", Key=key, Size=len(content), ETag=_etag(content), LastModified=stamp))
+                entries.append(_xml("Contents", Key=key, Size=size, ETag=etag, LastModified=stamp))
         found = "".join(entry.decode() for entry in entries)
         found += "".join(_xml("CommonPrefixes", Prefix=folder).decode() for folder in sorted(folders))
         head = (
@@ -209,15 +222,21 @@ class _Handler(BaseHTTPRequestHandler):
         head += "<MaxKeys>100000</MaxKeys><IsTruncated>false</IsTruncated>"
         self._answer(200, f"<ListBucketResult>{head}{found}</ListBucketResult>".encode())
 
-    def _send_object(self, content: bytes) -> None:
+    def _send_object(self, content: bytes, etag: str) -> None:
         wanted = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
         if wanted is None:
-            self._answer(200, content, etag=_etag(content))
+            self._send_part(content, 200, etag)
             return
         first = int(wanted[1]) if wanted[1] else len(content) - int(wanted[2])
         last = min(int(wanted[2]) if wanted[1] and wanted[2] else len(content) - 1, len(content) - 1)
         said = f"bytes {first}-{last}/{len(content)}"
-        self._answer(206, content[first : last + 1], etag=_etag(content), content_range=said)
+        self._send_part(content[first : last + 1], 206, etag, said)
+
+    def _send_part(self, content: bytes, status: int, etag: str, content_range: str = "") -> None:
+        if self.command == "GET":
+            with self.server.lock:
+                self.server.given_bytes += len(content)
+        self._answer(status, content, etag=etag, content_range=content_range)
 
     def _answer(self, status: int, content: bytes, *, etag: str = "", content_range: str = "") -> None:
         self.send_response(status)
