@@ -1,6 +1,8 @@
 """Bulk readers get the same streams, plans and rows after offload, also from positions that were saved before."""
 
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,13 @@ from pyarrow import parquet
 from heliograph.config.storage import OffloadConfig
 from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
 from heliograph.storage.columnar.offloaded import OffloadError
-from heliograph.storage.interface import DatabaseOptions
+from heliograph.storage.interface import DatabaseOptions, StoredMessage
 from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
 from storage.offloading import files_of, fill, offload
 from support.databases import open_database, store_batch
-from support.s3 import s3_server
+from support.s3 import S3Server, s3_server
 
 
 class BulkReader:
@@ -101,24 +103,60 @@ def test_everything_is_answered_as_before(
     database.close()
 
 
-def test_a_read_of_a_store_fetches_row_groups_together(
-    data_dir: Path, make_message: MakeMessage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def s3_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[S3Server, str]]:
+    """A server of a bucket, and a place in it."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ada")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    database = open_database(data_dir)
-    payloads = [bytes([number]) * 700_000 for number in range(1, 61)]
-    for payload in payloads:  # a row group has two of them
-        store_batch(database, [make_message("a/1", payload)])
-    database.add_generation()
     with s3_server() as store:
         options = {"endpoint_override": store.endpoint, "scheme": "http", "region": "eu"}
-        offload(database, 1, OffloadConfig(target="s3://lake/cold", storage_options=options).place)
-        (file,) = [key for key in store.listed() if key.endswith(".parquet")]
-        assert parquet.read_metadata(pa.BufferReader(store.get(file))).num_row_groups == 30
-        reader = BulkReader(data_dir, tmp_path / "scratch")
-        (stream,) = [one["stream"] for one in reader.streams("#") if one["sealed"]]
-        store.gets()
-        assert reader.read(stream, columns=["payload"])["payload"].to_pylist() == payloads
-        assert store.gets() <= 10
+        yield store, OffloadConfig(target="s3://lake/cold", storage_options=options).place
+
+
+def _offloaded(data_dir: Path, commits: list[list[StoredMessage]], place: tuple[S3Server, str]) -> int:
+    """Store and offload commits of one stream; the number of row groups."""
+    store, target = place
+    database = open_database(data_dir)
+    for messages in commits:
+        store_batch(database, messages)
+    database.add_generation()
+    offload(database, 1, target)
     database.close()
+    (file,) = [key for key in store.listed() if key.endswith(".parquet")]
+    groups: int = parquet.read_metadata(pa.BufferReader(store.get(file))).num_row_groups
+    store.gets()
+    store.given_bytes()
+    return groups
+
+
+def test_a_read_of_a_store_fetches_row_groups_together(
+    data_dir: Path, make_message: MakeMessage, tmp_path: Path, s3_place: tuple[S3Server, str]
+) -> None:
+    # What is read of a row group is before and after some 30 KiB of client ids, which are not read.
+    chance = random.Random(1)
+    commits = [
+        [make_message("a/1", bytes([number]) * 1_000, clientid=chance.randbytes(16).hex()) for _ in range(700)]
+        for number in range(60)
+    ]
+    assert _offloaded(data_dir, commits, s3_place) == 30
+    reader = BulkReader(data_dir, tmp_path / "scratch")
+    (stream,) = [one["stream"] for one in reader.streams("#") if one["sealed"]]
+    payloads = [message.payload for messages in commits for message in messages]
+    assert reader.read(stream, columns=["payload"])["payload"].to_pylist() == payloads
+    assert s3_place[0].gets() <= 4  # the footer, the first row group, 16 of them, and the rest
+
+
+def test_payloads_that_are_not_read_are_not_fetched(
+    data_dir: Path, make_message: MakeMessage, tmp_path: Path, s3_place: tuple[S3Server, str]
+) -> None:
+    chance = random.Random(1)
+    commits = [[make_message(f"a/{number}", chance.randbytes(700_000))] for number in range(60)]
+    assert _offloaded(data_dir, commits, s3_place) == 30
+    reader = BulkReader(data_dir, tmp_path / "scratch")
+    found = [reader.read(one["stream"], columns=["topic"]) for one in reader.streams("#") if one["sealed"]]
+    topics = [topic for table in found for topic in table["topic"].to_pylist()]
+    assert sorted(topics) == sorted(messages[0].topic for messages in commits)
+    assert s3_place[0].given_bytes() < 2_000_000  # of 42 million
+    found = [reader.read(one["stream"], columns=["payload"]) for one in reader.streams("#") if one["sealed"]]
+    payloads = [payload for table in found for payload in table["payload"].to_pylist()]
+    assert sorted(payloads) == sorted(messages[0].payload for messages in commits)

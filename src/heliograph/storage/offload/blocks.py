@@ -18,7 +18,6 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA
 from heliograph.storage.columnar.block import BlockPart, read_header, read_parts, stub_place
@@ -27,10 +26,12 @@ from heliograph.storage.columnar.offloaded import OffloadedFile, offload_record
 from heliograph.storage.columnar.replay import Fetch, dropped
 from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import StreamId
-from heliograph.storage.offload.target import Target, offload_errors, open_file
+from heliograph.storage.offload.row_groups import RowGroups
+from heliograph.storage.offload.target import Target, offload_errors, open_source
 
 _CACHED_GROUPS: Final = 4  # times those that are read at once
 _WORKERS: Final = 4
+_REQUESTS: Final = 8  # under way at once, of row groups that need several
 READ_AHEAD: Final = 16  # row groups, of some megabytes in all
 _OPEN_FILES_MAX: Final = 16
 _PLACE_COLUMNS: Final = ("topic", "qos", "stored_at", "sequence", "stream")  # that every read looks at
@@ -45,15 +46,18 @@ _EMPTY: Final = {
 }
 _FULL_BITS: Final = b"\xff"
 
-_GroupKey: TypeAlias = "tuple[str, int, Sequence[str] | None]"  # path, number, columns
+_GroupKey: TypeAlias = "tuple[str, int, Sequence[str]]"  # path, number, columns
 
 
-def needed_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The columns of a file that some public columns are made of; None for all."""
+def needed_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns of a file that some public columns, or all if None, are made of."""
     if columns is None:
-        return None
+        return (*_PLACE_COLUMNS, *_EMPTY)
     found = {_SOURCES.get(name, name) for name in columns} & _EMPTY.keys() - set(_PLACE_COLUMNS)
     return (*_PLACE_COLUMNS, *sorted(found))
+
+
+_ALL_COLUMNS: Final = needed_columns(None)
 
 
 class BlockReader:
@@ -70,16 +74,15 @@ class BlockReader:
         self._target = target
         self._ahead = ahead
         self._lock = threading.Lock()
-        self._known: dict[str, parquet.FileMetaData] = {}
-        self._idle: OrderedDict[int, tuple[str, parquet.ParquetFile]] = OrderedDict()
+        self._files: OrderedDict[str, RowGroups] = OrderedDict()
         self._groups: OrderedDict[_GroupKey, Future[_Group]] = OrderedDict()
-        self._workers: ThreadPoolExecutor | None = None
+        self._start_threads()
 
-    def block(self, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str] | None = None) -> bytes:
+    def block(self, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str] = _ALL_COLUMNS) -> bytes:
         """The block that a stub stands for; it takes the same key.
 
         Args:
-            columns: The columns of the file to read, as `needed_columns` gives them; all if None. Others are empty.
+            columns: The columns of the file to read, as `needed_columns` gives them. Others are empty.
         """
         where = stub_place(key, stub)
         group, first = int(str(where["group"])), int(str(where["first"]))
@@ -95,17 +98,19 @@ class BlockReader:
 
     def close(self) -> None:
         """Let go of everything; the reader may be used again."""
-        if self._workers is not None:
-            self._workers.shutdown()
-            self._workers = None
+        for executor in (self._workers, self._requests):
+            executor.shutdown()
+        self._start_threads()
         with self._lock:
-            for _, opened in self._idle.values():
-                opened.close(force=True)
-            self._idle.clear()
+            self._files.clear()
             self._groups.clear()
-            self._known.clear()
 
-    def _group(self, file: OffloadedFile, group: int, columns: Sequence[str] | None) -> "_Group":
+    def _start_threads(self) -> None:
+        """Prepare for work; a thread starts with the first piece of it."""
+        self._workers = ThreadPoolExecutor(_WORKERS, "offloaded")
+        self._requests = ThreadPoolExecutor(_REQUESTS, "offloaded-request")
+
+    def _group(self, file: OffloadedFile, group: int, columns: Sequence[str]) -> "_Group":
         """A row group; those that follow are fetched if the one before it was read."""
         with self._lock:
             known = self._groups.get((file.path, group, columns))
@@ -113,35 +118,32 @@ class BlockReader:
             mine = [] if known is not None else self._promised(file, group, self._ahead if is_next else 1, columns)
             found = known or self._groups[file.path, group, columns]
             self._groups.move_to_end((file.path, group, columns))
+            if is_next:  # it was read, so it goes before those that were not
+                self._groups.move_to_end((file.path, group - 1, columns), last=False)
         if mine:
             self._load(file, group, mine, columns)
         if is_next and self._ahead > 1:
             self._read_ahead(file, group + 1, columns)
         return found.result()
 
-    def _read_ahead(self, file: OffloadedFile, group: int, columns: Sequence[str] | None) -> None:
+    def _read_ahead(self, file: OffloadedFile, group: int, columns: Sequence[str]) -> None:
         """Begin to fetch what follows the row groups that are here, if these end soon."""
         with self._lock:
-            metadata = self._known.get(file.path)
+            opened = self._files.get(file.path)
             here = group
             while (file.path, here, columns) in self._groups and here < group + self._ahead:
                 here += 1
-            if metadata is None or not here < min(metadata.num_row_groups, group + self._ahead // 2):
+            if opened is None or not here < min(opened.metadata.num_row_groups, group + self._ahead // 2):
                 return
-            futures = self._promised(file, here, min(self._ahead, metadata.num_row_groups - here), columns)
-            if self._workers is None:
-                self._workers = ThreadPoolExecutor(_WORKERS, "offloaded")
+            futures = self._promised(file, here, self._ahead, columns)
             self._workers.submit(self._load, file, here, futures, columns)
 
-    def _promised(
-        self, file: OffloadedFile, group: int, count: int, columns: Sequence[str] | None
-    ) -> "list[Future[_Group]]":
+    def _promised(self, file: OffloadedFile, group: int, count: int, columns: Sequence[str]) -> "list[Future[_Group]]":
         """Promise some row groups to all who come for them meanwhile, up to one that is here. Under the lock."""
-        metadata = self._known.get(file.path)
-        if metadata is not None:
-            count = max(1, min(count, metadata.num_row_groups - group))
+        opened = self._files.get(file.path)
+        count = 1 if opened is None else max(1, min(count, opened.metadata.num_row_groups - group))
         futures = []
-        for number in range(group, group + (count if metadata is not None else 1)):
+        for number in range(group, group + count):
             if (file.path, number, columns) in self._groups:
                 break
             futures.append(self._groups.setdefault((file.path, number, columns), Future()))
@@ -150,54 +152,42 @@ class BlockReader:
         return futures
 
     def _load(
-        self, file: OffloadedFile, group: int, futures: "Sequence[Future[_Group]]", columns: Sequence[str] | None
+        self, file: OffloadedFile, group: int, futures: "Sequence[Future[_Group]]", columns: Sequence[str]
     ) -> None:
         """Keep a promise: fetch row groups that follow one another, with as few requests as Arrow can."""
         numbers = range(group, group + len(futures))
         try:
             opened = self._opened(file)
-            try:
-                table = opened.read_row_groups(list(numbers), columns=columns, use_threads=False)
-                sizes = [opened.metadata.row_group(number).num_rows for number in numbers]
-            except BaseException:
-                opened.close(force=True)
-                raise
-            self._give_back(file.path, opened)
+            table = opened.read(numbers, columns, self._requests.map)
+            sizes = [opened.metadata.row_group(number).num_rows for number in numbers]
             at = 0
             for future, size in zip(futures, sizes, strict=True):
                 future.set_result(_Group(table.slice(at, size)))
                 at += size
         except Exception as error:  # noqa: BLE001 (all who wait get it)
             with self._lock:
-                self._known.pop(file.path, None)  # what was changed or is back is opened again
+                self._files.pop(file.path, None)  # what was changed or is back is opened again
                 for number in numbers:
                     self._groups.pop((file.path, number, columns), None)
             for future in futures:
                 if not future.done():
                     future.set_exception(error)
 
-    def _opened(self, file: OffloadedFile) -> parquet.ParquetFile:
+    def _opened(self, file: OffloadedFile) -> RowGroups:
         with self._lock:
-            number = next((number for number, (path, _) in self._idle.items() if path == file.path), None)
-            if number is not None:
-                return self._idle.pop(number)[1]
-            known = self._known.get(file.path)
-        opened = open_file(self._target, file, known)
+            opened = self._files.get(file.path)
+            if opened is not None:
+                self._files.move_to_end(file.path)
+                return opened
+        opened = RowGroups(*open_source(self._target, file))
         with self._lock:
-            self._known[file.path] = opened.metadata
+            self._files[file.path] = opened
+            if len(self._files) > _OPEN_FILES_MAX:
+                self._files.popitem(last=False)
         return opened
 
-    def _give_back(self, path: str, opened: parquet.ParquetFile) -> None:
-        with self._lock:
-            self._idle[id(opened)] = path, opened
-            if len(self._idle) > _OPEN_FILES_MAX:
-                oldest, closed = self._idle.popitem(last=False)[1]
-                if oldest not in {path for path, _ in self._idle.values()}:
-                    self._known.pop(oldest, None)
-                closed.close(force=True)
-
     def __repr__(self) -> str:
-        return f"BlockReader({self._target}, {len(self._idle)} files, {len(self._groups)} row groups)"
+        return f"BlockReader({self._target}, {len(self._files)} files, {len(self._groups)} row groups)"
 
 
 class OffloadedBlocks:
@@ -231,7 +221,7 @@ class OffloadedBlocks:
         return fetch
 
     def read(
-        self, target: str, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str] | None = None
+        self, target: str, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str] = _ALL_COLUMNS
     ) -> bytes:
         with self._lock:
             reader = self._readers.get(target)

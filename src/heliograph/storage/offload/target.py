@@ -15,6 +15,7 @@ from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadError
 from heliograph.storage.durable_files import force_to_disk
 
 _REPEATING: Final = ["topic", "clientid", "username", "stream"]
+_TAIL_BYTES: Final = 256 << 10  # of a file, read at once: the footer of some million rows
 _WITH_STATISTICS: Final = ["topic", "clientid", "qos", "received_at", "stored_at", "stream"]
 
 
@@ -45,23 +46,25 @@ def offload_errors(file: str, database: str = "") -> Iterator[None]:
         raise OffloadError(f"{file!r} cannot be used: {error}", database=database) from error
 
 
-def open_file(target: Target, file: OffloadedFile, known: parquet.FileMetaData | None = None) -> parquet.ParquetFile:
-    """Open a file that must be what was written.
-
-    Args:
-        known: What its footer says, where that was compared already.
-    """
-    place = target.place(file.path)
-    opened = target.filesystem.open_input_file(place)
+def open_source(target: Target, file: OffloadedFile) -> tuple[pa.NativeFile, parquet.FileMetaData]:
+    """Open a file that must be what was written; with what its footer says."""
+    opened = target.filesystem.open_input_file(target.place(file.path))
     try:
         if opened.size() != file.size:
             raise OSError(f"it has {opened.size()} bytes, and {file.size} were written")
-        if known is None and footer_checksum(opened) != file.checksum:
+        footer = _footer(opened)
+        if zlib.crc32(footer) != file.checksum:
             raise OSError("its footer is not the one that was written")
-        return parquet.ParquetFile(opened, metadata=known, page_checksum_verification=True)
+        return opened, parquet.read_metadata(pa.BufferReader(footer))
     except Exception:
         opened.close()
         raise
+
+
+def open_file(target: Target, file: OffloadedFile) -> parquet.ParquetFile:
+    """As `open_source`, for one who reads it from its beginning to its end."""
+    opened, metadata = open_source(target, file)
+    return parquet.ParquetFile(opened, metadata=metadata, page_checksum_verification=True)
 
 
 @contextmanager
@@ -88,8 +91,9 @@ def new_file(target: Target, path: str) -> Iterator[parquet.ParquetWriter]:
 def written_file(target: Target, path: str) -> OffloadedFile:
     """What was written, as the database remembers it."""
     with target.filesystem.open_input_file(target.place(path)) as written:
-        checksum = footer_checksum(written)
-        return OffloadedFile(path, written.size(), parquet.read_metadata(written).num_rows, checksum)
+        footer = _footer(written)
+        rows = parquet.read_metadata(pa.BufferReader(footer)).num_rows
+        return OffloadedFile(path, written.size(), rows, zlib.crc32(footer))
 
 
 def remove_file(target: Target, path: str) -> None:
@@ -105,10 +109,13 @@ def remove_file(target: Target, path: str) -> None:
             Path(place).parent.rmdir()
 
 
-def footer_checksum(file: pa.NativeFile) -> int:
-    """The checksum of what a file ends with: metadata, their length (4 bytes) and the format's mark (4 bytes)."""
+def _footer(file: pa.NativeFile) -> bytes:
+    """What a file ends with: metadata, their length (4 bytes) and the format's mark (4 bytes)."""
     size = file.size()
-    file.seek(max(0, size - 8))
-    length = int.from_bytes(file.read(4), "little")
-    file.seek(max(0, size - 8 - length))
-    return zlib.crc32(file.read(length + 8 if length < size else 8))
+    tail: bytes = file.read_at(min(size, _TAIL_BYTES), max(0, size - _TAIL_BYTES))
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if length > size:  # it is no such file
+        length = 8
+    if length > len(tail):
+        return bytes(file.read_at(length, size - length))
+    return tail[-length:]
