@@ -11,7 +11,7 @@ from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import RowCollector
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
-from heliograph.storage.columnar.replay import block_slices, whole_slices
+from heliograph.storage.columnar.replay import block_slices
 from heliograph.storage.columnar.salvage import Damage, readable_blocks
 from heliograph.storage.columnar.secondary import reading
 from heliograph.storage.engine import records
@@ -81,12 +81,13 @@ def behind(rows: Rows, place: tuple[str, Position]) -> list[Position]:
 
 def public_rows(data_dir: Path) -> list[tuple[str, str]]:
     """Topics and positions of all messages, as bulk readers get them."""
-    fetch, found = OffloadedBlocks(data_dir).fetching(["topic", "position"]), list[tuple[str, str]]()
+    columns, found = ["topic", "position"], list[tuple[str, str]]()
+    offloaded = OffloadedBlocks(data_dir)
     with reading(data_dir, "messages") as (rocks, catalog):
         for stream in catalog.all_streams():
             pieces = block_slices(rocks, stream, everything(stream), BEGINNING, END)
-            whole = whole_slices(rocks, pieces, stream, fetch)
-            for batch in RowCollector(stream, None, ["topic", "position"]).batches(whole):
+            collector = RowCollector(stream, None, columns)
+            for batch in collector.batches(pieces, offloaded.reading(rocks, stream, columns)):
                 found += zip(batch["topic"].to_pylist(), batch["position"].to_pylist(), strict=True)
     return found
 

@@ -3,6 +3,8 @@
 import json
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,14 @@ import pytest
 from pyarrow import parquet
 
 from heliograph.config.storage import OffloadConfig
-from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
+from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA, RowCollector
 from heliograph.storage.columnar.offloaded import OffloadError
-from heliograph.storage.interface import DatabaseOptions, StoredMessage
+from heliograph.storage.columnar.plan import ReadLimits, split_range
+from heliograph.storage.columnar.replay import block_slices
+from heliograph.storage.columnar.secondary import reading
+from heliograph.storage.interface import BEGINNING, END, DatabaseOptions, StoredMessage
+from heliograph.storage.offload.blocks import OffloadedBlocks
+from heliograph.storage.offload.files import everything
 from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
@@ -160,3 +167,47 @@ def test_payloads_that_are_not_read_are_not_fetched(
     found = [reader.read(one["stream"], columns=["payload"]) for one in reader.streams("#") if one["sealed"]]
     payloads = [payload for table in found for payload in table["payload"].to_pylist()]
     assert sorted(payloads) == sorted(messages[0].payload for messages in commits)
+
+
+def test_clients_are_chosen_without_the_column_that_names_them(
+    data_dir: Path, make_message: MakeMessage, tmp_path: Path
+) -> None:
+    database = open_database(data_dir)
+    store_batch(database, [make_message("a", b"%d" % number, clientid="ab"[number % 2]) for number in range(10)])
+    database.add_generation()
+    reader = BulkReader(data_dir, tmp_path / "scratch")
+    (stream,) = [one["stream"] for one in reader.streams("#") if one["sealed"]]
+    before = reader.read(stream, columns=["payload"], clientids=["a"])
+    assert before["payload"].to_pylist() == [b"0", b"2", b"4", b"6", b"8"]
+    offload(database, 1, str(tmp_path / "cold"))
+    assert reader.read(stream, columns=["payload"], clientids=["a"]) == before
+    database.close()
+
+
+def test_many_readers_of_one_file_get_all_rows(data_dir: Path, make_message: MakeMessage, tmp_path: Path) -> None:
+    """More than what is kept for them, so that one's row groups go for another's."""
+    database = open_database(data_dir)
+    payloads = [bytes([number]) * 700_000 for number in range(1, 121)]
+    for payload in payloads:
+        store_batch(database, [make_message("a/1", payload)])
+    database.add_generation()
+    offload(database, 1, str(tmp_path / "cold"))
+    offloaded = OffloadedBlocks(data_dir, ahead=2)
+    with reading(data_dir, "messages") as (rocks, catalog):
+        (stream,) = [stream for stream in catalog.all_streams() if stream.generation == 1]
+        steps = split_range(rocks, stream, BEGINNING, END, ReadLimits(10, None))
+
+        def read(begin: int) -> list[bytes]:
+            after = steps[begin - 1].position if begin else BEGINNING
+            pieces = block_slices(rocks, stream, everything(stream), after, END)
+            batches = RowCollector(stream, None, ["payload"]).batches(
+                pieces, offloaded.reading(rocks, stream, ["payload"])
+            )
+            return [payload for batch in batches for payload in batch["payload"].to_pylist()]
+
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(read, range(len(steps))))
+    begins = [0, *accumulate(step.rows for step in steps[:-1])]
+    assert found == [payloads[begin:] for begin in begins]
+    offloaded.close()
+    database.close()

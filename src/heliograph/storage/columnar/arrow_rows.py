@@ -12,7 +12,7 @@ import threading
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,9 +27,11 @@ from heliograph.storage.columnar.block import (
     TOPIC,
     USERNAME,
     VARIABLE_COLUMNS,
+    BlockPart,
     Constants,
     DamagedBlockError,
     constants_data,
+    is_stub,
     read_constants,
     read_header,
     read_parts,
@@ -87,7 +89,24 @@ def _block_schema(columns: int) -> pa.Schema:
     return pa.schema(fields + [_COLUMNS[column] for column in VARIABLE_COLUMNS if columns & column])
 
 
-_BLOCK_SCHEMAS: Final = [_block_schema(columns) for columns in range(2 * PROPERTIES)]
+# Of the record batches in blocks, by the columns that vary.
+BLOCK_SCHEMAS: Final = [_block_schema(columns) for columns in range(2 * PROPERTIES)]
+
+
+class OffloadedRows(NamedTuple):
+    """The rows that a stub stands for.
+
+    Attributes:
+        columns: Those of `VARIABLE_COLUMNS` that were read; nothing is known of others.
+        batch: Of the schema of these columns.
+    """
+
+    columns: int
+    parts: Sequence[BlockPart]
+    batch: pa.RecordBatch
+
+
+ReadStub = Callable[[bytes, bytes], OffloadedRows]  # of a key and a stub
 
 
 class _Segment:
@@ -171,11 +190,18 @@ class RowCollector:
         self._rows = 0
         self._bytes = 0
 
-    def batches(self, slices: Iterator[BlockSlice]) -> Iterator[pa.RecordBatch]:
-        """The rows of some blocks, in batches of up to about `BATCH_ROWS_MAX` rows or `BATCH_BYTES_MAX` bytes."""
+    def batches(self, slices: Iterator[BlockSlice], read_stub: ReadStub | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of some blocks, in batches of up to about `BATCH_ROWS_MAX` rows or `BATCH_BYTES_MAX` bytes.
+
+        Args:
+            read_stub: Gives the rows of what was offloaded; None where there are no stubs.
+        """
         for piece in slices:
             try:
-                self._add(piece)
+                if read_stub is not None and is_stub(piece.value):
+                    self._add_offloaded(piece, read_stub(piece.key, piece.value))
+                else:
+                    self._add(piece)
             except (DamagedBlockError, pa.ArrowInvalid) as error:
                 raise damaged(DamagedBlockError(str(error)), self._stream, piece.key) from error
             if self._rows >= BATCH_ROWS_MAX or self._bytes >= BATCH_BYTES_MAX:
@@ -196,22 +222,45 @@ class RowCollector:
         if rows <= 0:
             return
         constants_key = (header.columns, header.flags, constants_data(header, value))
-        if constants_key == self._skipped:
+        segment = self._segment(constants_key, lambda: read_constants(header, value))
+        if segment is None:
             return
-        if not self._segments or self._segments[-1].constants_key != constants_key:
-            constants = read_constants(header, value)
-            if not self._wants(constants):
-                self._skipped = constants_key
-                return
-            self._segments.append(_Segment(header.columns, header.flags, constants, constants_key))
-        segment = self._segments[-1]
         message = pa.py_buffer(value).slice(header.batch_at)
-        batch = pa.ipc.read_record_batch(message, _BLOCK_SCHEMAS[header.columns])
+        batch = pa.ipc.read_record_batch(message, BLOCK_SCHEMAS[header.columns])
         segment.batches.append(batch if rows == header.rows else batch.slice(first, rows))
         segment.rows += rows
-        self._parts += _parts(key, value, first, rows) if header.has_parts else [(time, sequence, first, rows)]
+        parts = read_parts(key, value) if header.has_parts else None
+        self._parts += [(time, sequence, first, rows)] if parts is None else _parts(parts, first, rows)
         self._rows += rows
         self._bytes += len(value)
+
+    def _add_offloaded(self, piece: BlockSlice, found: OffloadedRows) -> None:
+        rows = min(piece.end, found.batch.num_rows) - piece.first
+        if rows <= 0:
+            return
+        columns = found.columns
+        clientid, property_bytes = None if columns & CLIENTID else "", None if columns & PROPERTIES else b""
+        segment = self._segment((columns, 0, b""), lambda: Constants(None, clientid, None, property_bytes))
+        if segment is None:
+            return
+        segment.batches.append(found.batch.slice(piece.first, rows))
+        segment.rows += rows
+        self._parts += _parts(found.parts, piece.first, rows)
+        self._rows += rows
+        self._bytes += sum([part.message_bytes for part in found.parts])
+
+    def _segment(self, key: tuple[int, int, bytes], read: Callable[[], Constants]) -> _Segment | None:
+        """Where rows with some constants go; None if these rows are not wanted."""
+        if key == self._skipped:
+            return None
+        if not self._segments or self._segments[-1].constants_key != key:
+            constants = read()
+            if not self._wants(constants):
+                self._skipped = key
+                return None
+            columns, flags, _ = key
+            self._segments.append(_Segment(columns, flags, constants, key))
+        return self._segments[-1]
 
     def _wants(self, constants: Constants) -> bool:
         topic, clientid = constants.topic, constants.clientid
@@ -334,11 +383,11 @@ class RowCollector:
         return _joined(arrays)
 
 
-def _parts(key: bytes, value: bytes, first: int, rows: int) -> list[tuple[int, int, int, int]]:
+def _parts(merged: Sequence[BlockPart], first: int, rows: int) -> list[tuple[int, int, int, int]]:
     """Of some rows of a merged block, time, sequence and first row of each block that it was made of, and how many."""
     parts = []
     begin = 0
-    for part in read_parts(key, value):
+    for part in merged:
         since = max(begin, first)
         count = min(begin + part.rows, first + rows) - since
         if count > 0:

@@ -129,6 +129,13 @@ def stub_place(key: bytes, value: bytes) -> dict[str, object]:
     return place
 
 
+def read_stub(key: bytes, value: bytes) -> tuple[BlockHeader, dict[str, object], list[BlockPart]]:
+    """The head of a stub, where the rows are that it stands for, and what they were stored as."""
+    header = read_header(key, value)
+    place: dict[str, object] = json.loads(constants_data(header, value))
+    return header, place, _stub_parts(header, value)
+
+
 def read_header(key: bytes, value: bytes) -> BlockHeader:
     """The head of a block, after the check of its checksum."""
     if len(value) < HEADER.size:
@@ -160,7 +167,7 @@ def read_parts(key: bytes, value: bytes) -> list[BlockPart]:
         header = read_header(key, value)
         return [BlockPart(*time_and_sequence(key), header.rows, header.message_bytes)]
     if is_stub(value):
-        return _stub_parts(key, value)
+        return _stub_parts(read_header(key, value), value)
     end = len(value) - _PART_COUNT.size
     (count,) = _PART_COUNT.unpack_from(value, end)
     begin = end - count * _PART.size
@@ -169,9 +176,9 @@ def read_parts(key: bytes, value: bytes) -> list[BlockPart]:
     return [BlockPart(*fields) for fields in _PART.iter_unpack(value[begin:end])]
 
 
-def _stub_parts(key: bytes, value: bytes) -> list[BlockPart]:
+def _stub_parts(header: BlockHeader, value: bytes) -> list[BlockPart]:
     try:
-        packed = zlib.decompress(value[read_header(key, value).batch_at :])
+        packed = zlib.decompress(value[header.batch_at :])
         return [BlockPart(*fields) for fields in _PART.iter_unpack(packed)]
     except (zlib.error, struct.error) as error:
         raise DamagedBlockError(f"the parts of a stub of {len(value)} bytes cannot be read: {error}") from error

@@ -23,6 +23,7 @@ from heliograph.storage.columnar.block import (
     TOPIC,
     USERNAME,
     VARIABLE_COLUMNS,
+    BlockHeader,
     BlockPart,
     packed_parts,
     read_header,
@@ -70,18 +71,20 @@ def encode_stub(key: bytes, where: Mapping[str, object], parts: Sequence[BlockPa
     return seal(key, HEADER_REST.pack(*fields) + place + zlib.compress(packed_parts(parts)))
 
 
-def encode_columns(key: bytes, stub: bytes, nulls: Sequence[int], buffers: Sequence[bytes]) -> bytes:
+def encode_columns(
+    key: bytes, stub: BlockHeader, parts: Sequence[BlockPart], nulls: Sequence[int], buffers: Sequence[bytes]
+) -> bytes:
     """The merged block that a stub stands for, of columns in Arrow's buffers; none of them is taken as constant.
 
     Args:
+        stub: Its head.
         nulls: How many rows are null, for each column.
         buffers: The buffers of all columns, in the order of the layout.
     """
-    header = read_header(key, stub)
     columns = sum(VARIABLE_COLUMNS)
-    fields = (MERGED_VERSION, columns, 0, header.rows, 0, header.message_bytes, header.rows_before, header.bytes_before)
-    batch = FORMATS[columns].encode(header.rows, nulls, buffers)
-    return seal(key, b"".join((HEADER_REST.pack(*fields), *batch, trailer(read_parts(key, stub)))))
+    fields = (MERGED_VERSION, columns, 0, stub.rows, 0, stub.message_bytes, stub.rows_before, stub.bytes_before)
+    batch = FORMATS[columns].encode(stub.rows, nulls, buffers)
+    return seal(key, b"".join((HEADER_REST.pack(*fields), *batch, trailer(parts))))
 
 
 def renumbered_block(key: bytes, value: bytes, rows_before: int, bytes_before: int) -> bytes:

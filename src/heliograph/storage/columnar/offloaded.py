@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from heliograph.storage.columnar import keys
@@ -80,7 +81,13 @@ class Replacement(NamedTuple):
 def offload_record(database: Rdict, shard: int, number: int) -> OffloadRecord | None:
     """What is said of one generation of one shard, or None if it was not offloaded."""
     value = database.get(keys.offloaded(shard, number))
-    return None if value is None else OffloadRecord.from_bytes(value)
+    return None if value is None else _record_of(value)
+
+
+@lru_cache(16)
+def _record_of(value: bytes) -> OffloadRecord:
+    """Each block of a generation asks for its record."""
+    return OffloadRecord.from_bytes(value)
 
 
 class OffloadError(StorageError):

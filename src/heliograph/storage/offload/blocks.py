@@ -9,6 +9,7 @@ it needs pyarrow.
 import sys
 import threading
 from array import array
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,11 +20,20 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA
-from heliograph.storage.columnar.block import BlockPart, read_header, read_parts, stub_place
+from heliograph.storage.columnar.arrow_rows import BLOCK_SCHEMAS, OffloadedRows, ReadStub
+from heliograph.storage.columnar.block import (
+    CLIENTID,
+    FLAGS,
+    PROPERTIES,
+    TOPIC,
+    USERNAME,
+    BlockHeader,
+    BlockPart,
+    read_stub,
+)
 from heliograph.storage.columnar.block_writing import encode_columns
 from heliograph.storage.columnar.offloaded import OffloadedFile, offload_record
-from heliograph.storage.columnar.replay import Fetch, dropped
+from heliograph.storage.columnar.replay import dropped
 from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import StreamId
 from heliograph.storage.offload.row_groups import RowGroups
@@ -36,14 +46,8 @@ READ_AHEAD: Final = 16  # row groups, of some megabytes in all
 _OPEN_FILES_MAX: Final = 16
 _PLACE_COLUMNS: Final = ("topic", "qos", "stored_at", "sequence", "stream")  # that every read looks at
 _SOURCES: Final = {"received_at": "guid", "properties": "property_bytes"}
-_EMPTY: Final = {
-    "payload": b"",
-    "guid": bytes(16),
-    "retain": False,
-    "clientid": "",
-    "username": None,
-    "property_bytes": b"",
-}
+_COLUMNS: Final = {"clientid": CLIENTID, "username": USERNAME, "property_bytes": PROPERTIES}
+_OTHER_COLUMNS: Final = ("payload", "guid", "retain", *_COLUMNS)
 _FULL_BITS: Final = b"\xff"
 
 _GroupKey: TypeAlias = "tuple[str, int, Sequence[str]]"  # path, number, columns
@@ -52,8 +56,8 @@ _GroupKey: TypeAlias = "tuple[str, int, Sequence[str]]"  # path, number, columns
 def needed_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
     """The columns of a file that some public columns, or all if None, are made of."""
     if columns is None:
-        return (*_PLACE_COLUMNS, *_EMPTY)
-    found = {_SOURCES.get(name, name) for name in columns} & _EMPTY.keys() - set(_PLACE_COLUMNS)
+        return (*_PLACE_COLUMNS, *_OTHER_COLUMNS)
+    found = {_SOURCES.get(name, name) for name in columns} & set(_OTHER_COLUMNS)
     return (*_PLACE_COLUMNS, *sorted(found))
 
 
@@ -78,23 +82,34 @@ class BlockReader:
         self._groups: OrderedDict[_GroupKey, Future[_Group]] = OrderedDict()
         self._start_threads()
 
-    def block(self, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str] = _ALL_COLUMNS) -> bytes:
-        """The block that a stub stands for; it takes the same key.
+    def block(self, stream: StreamId, key: bytes, stub: bytes) -> bytes:
+        """The block that a stub stands for; it takes the same key."""
+        header, parts, group, first = self._found(stream, key, stub, _ALL_COLUMNS)
+        nulls, buffers = group.buffers(first, header.rows)
+        return encode_columns(key, header, parts, nulls, buffers)
+
+    def rows(self, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str]) -> OffloadedRows:
+        """The rows that a stub stands for.
 
         Args:
-            columns: The columns of the file to read, as `needed_columns` gives them. Others are empty.
+            columns: The columns of the file to read, as `needed_columns` gives them.
         """
-        where = stub_place(key, stub)
-        group, first = int(str(where["group"])), int(str(where["first"]))
+        header, parts, group, first = self._found(stream, key, stub, columns)
+        return OffloadedRows(group.columns, parts, group.batch.slice(first, header.rows))
+
+    def _found(
+        self, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str]
+    ) -> "tuple[BlockHeader, list[BlockPart], _Group, int]":
+        """The head of a stub and what it stands for: the parts, the row group, and its first row of it."""
+        header, where, parts = read_stub(key, stub)
+        number, first = int(str(where["group"])), int(str(where["first"]))
         path, *numbers = (where[name] for name in ("path", "size", "rows", "checksum"))
         file = OffloadedFile(str(path), *(int(str(number)) for number in numbers))
         with offload_errors(self._target.place(file.path), stream.database):
-            rows = self._group(file, group, columns)
-            parts = read_parts(key, stub)
-            if not rows.has(stream, parts, first):
-                raise OSError(f"row group {group} has not the rows that were written")
-            nulls, buffers = rows.columns(first, read_header(key, stub).rows)
-            return encode_columns(key, stub, nulls, buffers)
+            group = self._group(file, number, columns)
+            if not group.has(stream, parts, first):
+                raise OSError(f"row group {number} has not the rows that were written")
+            return header, parts, group, first
 
     def close(self) -> None:
         """Let go of everything; the reader may be used again."""
@@ -118,8 +133,8 @@ class BlockReader:
             mine = [] if known is not None else self._promised(file, group, self._ahead if is_next else 1, columns)
             found = known or self._groups[file.path, group, columns]
             self._groups.move_to_end((file.path, group, columns))
-            if is_next:  # it was read, so it goes before those that were not
-                self._groups.move_to_end((file.path, group - 1, columns), last=False)
+            if is_next and self._ahead > 1:  # it was given out
+                self._groups.pop((file.path, group - 1, columns), None)
         if mine:
             self._load(file, group, mine, columns)
         if is_next and self._ahead > 1:
@@ -141,7 +156,11 @@ class BlockReader:
     def _promised(self, file: OffloadedFile, group: int, count: int, columns: Sequence[str]) -> "list[Future[_Group]]":
         """Promise some row groups to all who come for them meanwhile, up to one that is here. Under the lock."""
         opened = self._files.get(file.path)
-        count = 1 if opened is None else max(1, min(count, opened.metadata.num_row_groups - group))
+        if opened is None:
+            count = 1
+        else:  # many readers share what is kept; what one of them has not given out yet should not go for another
+            room = max(self._ahead // 4, _CACHED_GROUPS * self._ahead - len(self._groups))
+            count = max(1, min(count, opened.metadata.num_row_groups - group, room))
         futures = []
         for number in range(group, group + count):
             if (file.path, number, columns) in self._groups:
@@ -206,28 +225,27 @@ class OffloadedBlocks:
 
     def fetch(self, database: Rdict, stream: StreamId, key: bytes, stub: bytes) -> bytes:
         """The block that a stub stands for."""
-        return self.fetching(None)(database, stream, key, stub)
+        return self._reader(_target(database, stream)).block(stream, key, stub)
 
-    def fetching(self, columns: Sequence[str] | None) -> Fetch:
-        """As `fetch`, for a reader that looks at some public columns only; all if None."""
+    def reading(self, database: Rdict, stream: StreamId, columns: Sequence[str] | None) -> ReadStub:
+        """As `fetch`, for a bulk reader that looks at some public columns only; all if None."""
         needed = needed_columns(columns)
 
-        def fetch(database: Rdict, stream: StreamId, key: bytes, stub: bytes) -> bytes:
-            record = offload_record(database, stream.shard, stream.generation)
-            if record is None:
-                raise dropped(stream)
-            return self.read(record.target, stream, key, stub, needed)
+        def rows(key: bytes, stub: bytes) -> OffloadedRows:
+            return self._reader(_target(database, stream)).rows(stream, key, stub, needed)
 
-        return fetch
+        return rows
 
-    def read(
-        self, target: str, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str] = _ALL_COLUMNS
-    ) -> bytes:
+    def read(self, target: str, stream: StreamId, key: bytes, stub: bytes) -> bytes:
+        """As `fetch`, of a place that the caller knows."""
+        return self._reader(target).block(stream, key, stub)
+
+    def _reader(self, target: str) -> BlockReader:
         with self._lock:
             reader = self._readers.get(target)
             if reader is None:
                 reader = self._readers[target] = BlockReader(Target.open(target, self._base), self._ahead)
-        return reader.block(stream, key, stub, columns)
+            return reader
 
     def close(self) -> None:
         with self._lock:
@@ -236,33 +254,34 @@ class OffloadedBlocks:
             self._readers.clear()
 
 
+def _target(database: Rdict, stream: StreamId) -> str:
+    record = offload_record(database, stream.shard, stream.generation)
+    if record is None:
+        raise dropped(stream)
+    return record.target
+
+
 class _Group:
-    """The rows of a row group, their columns as the buffers that blocks are made of."""
+    """The rows of a row group.
+
+    Attributes:
+        columns: Those of `block.VARIABLE_COLUMNS` that were read.
+        batch: All rows as the record batch of a block has them; without payloads and ids that were not read.
+    """
 
     def __init__(self, table: pa.Table) -> None:
-        rows = table.combine_chunks()
-        count = rows.num_rows
-
-        def column(name: str) -> pa.Array:
-            if name not in rows.column_names:
-                return pa.repeat(pa.scalar(_EMPTY[name], OFFLOADED_SCHEMA.field(name).type), count)
-            chunks = rows[name].chunks
-            return (
-                chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], rows[name].type)
-            )
-
-        self._times, self._sequences = _bytes_of(column("stored_at"), 8), _bytes_of(column("sequence"), 4)
-        self._streams = column("stream")
-        guids = array("Q")
-        guids.frombytes(_bytes_of(column("guid"), 16))
-        if sys.byteorder == "little":
-            guids.byteswap()
-        self._id_high, self._id_low = memoryview(guids[0::2].tobytes()), memoryview(guids[1::2].tobytes())
-        retained = pc.multiply(column("retain").cast(pa.uint8()), pa.scalar(4, pa.uint8()))
-        self._flags = _bytes_of(pc.add(column("qos").cast(pa.uint8()), retained), 1)
-        self._payload, self._topic = _Binary(column("payload")), _Binary(column("topic"))
-        self._clientid, self._properties = _Binary(column("clientid")), _Binary(column("property_bytes"))
-        self._usernames = column("username")
+        read = {name: _joined(table[name]) for name in table.column_names}
+        self._times, self._sequences = _bytes_of(read["stored_at"], 8), _bytes_of(read["sequence"], 4)
+        self._run_ends, self._run_streams = _runs(read["stream"])
+        flags = read["qos"].cast(pa.uint8())
+        if "retain" in read:
+            flags = pc.add(flags, pc.multiply(read["retain"].cast(pa.uint8()), pa.scalar(4, pa.uint8())))
+        count = table.num_rows
+        payload = read["payload"] if "payload" in read else pa.repeat(pa.scalar(b""), count)
+        ids = _ids(read["guid"]) if "guid" in read else (pa.repeat(pa.scalar(0, pa.uint64()), count),) * 2
+        self.columns = TOPIC | FLAGS | sum(column for name, column in _COLUMNS.items() if name in read)
+        columns = [payload, *ids, read["topic"], flags, *(read[name] for name in _COLUMNS if name in read)]
+        self.batch = pa.RecordBatch.from_arrays(columns, schema=BLOCK_SCHEMAS[self.columns])
 
     def has(self, stream: StreamId, parts: Sequence[BlockPart], first: int) -> bool:
         """Whether the rows from one on are those of some commits of a stream."""
@@ -271,44 +290,66 @@ class _Group:
             times.extend(array("q", [part.time]) * part.rows)
             sequences.extend(array("i", [part.sequence]) * part.rows)
         end = first + len(times)
-        if first == end or end > len(self._streams):
+        if first == end or end > self.batch.num_rows:
             return False
         return (
             self._times[8 * first : 8 * end] == times.tobytes()
             and self._sequences[4 * first : 4 * end] == sequences.tobytes()
-            and pc.all(pc.equal(self._streams.slice(first, len(times)), str(stream))).as_py() is True
+            and self._is_of(stream, first, end)
         )
 
-    def columns(self, first: int, count: int) -> tuple[list[int], list[bytes]]:
+    def _is_of(self, stream: StreamId, first: int, end: int) -> bool:
+        run = bisect_right(self._run_ends, first)
+        return end <= self._run_ends[run] and self._run_streams[run] == str(stream)
+
+    def buffers(self, first: int, count: int) -> tuple[list[int], list[bytes]]:
         """Null counts and buffers of the columns of a block, in the order of its layout (see `block`)."""
+        payload, id_high, id_low, topic, flags, clientid, all_usernames, properties = self.batch.columns
         end = first + count
-        usernames = pa.concat_arrays([self._usernames.slice(first, count)])
+        usernames = pa.concat_arrays([all_usernames.slice(first, count)])
         usernames = usernames if usernames.offset == 0 else usernames.take(pa.array(range(count), pa.int32()))
         buffers = chain(
-            self._payload.buffers(first, end),
-            (b"", bytes(self._id_high[8 * first : 8 * end]), b"", bytes(self._id_low[8 * first : 8 * end])),
-            self._topic.buffers(first, end),
-            (b"", bytes(self._flags[first:end])),
-            self._clientid.buffers(first, end),
-            (_validity(usernames), *_Binary(usernames).buffers(0, count)[1:]),
-            self._properties.buffers(first, end),
+            _binary(payload, first, end),
+            (b"", bytes(_bytes_of(id_high, 8)[8 * first : 8 * end])),
+            (b"", bytes(_bytes_of(id_low, 8)[8 * first : 8 * end])),
+            _binary(topic, first, end),
+            (b"", bytes(_bytes_of(flags, 1)[first:end])),
+            _binary(clientid, first, end),
+            (_validity(usernames), *_binary(usernames, 0, count)[1:]),
+            _binary(properties, first, end),
         )
         return [0] * 6 + [usernames.null_count, 0], list(buffers)
 
 
-class _Binary:
-    """Texts or bytes, of which some that follow one another are taken."""
+def _binary(values: pa.Array, first: int, end: int) -> tuple[bytes, bytes, bytes]:
+    """The buffers of some texts or bytes that follow one another."""
+    _, offsets, data = values.buffers()
+    at = values.offset + first
+    found = pa.Array.from_buffers(pa.int32(), end - first + 1, [None, offsets], offset=at)
+    begin, behind = found[0].as_py(), found[-1].as_py()
+    ends = pc.subtract(found, pa.scalar(begin, pa.int32()))
+    return b"", bytes(_bytes_of(ends, 4)), b"" if data is None else bytes(memoryview(data)[begin:behind])
 
-    def __init__(self, values: pa.Array) -> None:
-        _, offsets, data = values.buffers()
-        self._offsets = pa.Array.from_buffers(pa.int32(), len(values) + 1, [None, offsets], offset=values.offset)
-        self._data = memoryview(b"" if data is None else data)
 
-    def buffers(self, first: int, end: int) -> tuple[bytes, bytes, bytes]:
-        offsets = self._offsets.slice(first, end - first + 1)
-        begin, behind = offsets[0].as_py(), offsets[-1].as_py()
-        ends = pc.subtract(offsets, pa.scalar(begin, pa.int32()))
-        return b"", bytes(_bytes_of(ends, 4)), bytes(self._data[begin:behind])
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    chunks = column.chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
+
+
+def _runs(values: pa.Array) -> tuple[list[int], list[str]]:
+    """Where runs of one value end, and their values."""
+    runs = pc.run_end_encode(values)
+    return runs.run_ends.to_pylist(), runs.values.to_pylist()
+
+
+def _ids(guids: pa.Array) -> tuple[pa.Array, ...]:
+    """The two numbers of each id."""
+    numbers = array("Q")
+    numbers.frombytes(_bytes_of(guids, 16))
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    high, low = (pa.py_buffer(half) for half in (numbers[0::2], numbers[1::2]))
+    return tuple(pa.Array.from_buffers(pa.uint64(), len(guids), [None, half]) for half in (high, low))
 
 
 def _bytes_of(values: pa.Array, width: int) -> memoryview:

@@ -13,14 +13,14 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from heliograph.storage.columnar.arrow_rows import ReadCounts, RowCollector
+from heliograph.storage.columnar.arrow_rows import ReadCounts, ReadStub, RowCollector
 from heliograph.storage.columnar.damage import SKIP, readable_slices
 from heliograph.storage.columnar.extent import rows_between
 from heliograph.storage.columnar.inspection import totals_of
 from heliograph.storage.columnar.node_databases import databases_path, existing_databases
 from heliograph.storage.columnar.offloaded import OffloadRecord, OffloadState, offload_record
 from heliograph.storage.columnar.plan import ReadLimits, Step, plan_newest, plan_read, split_range
-from heliograph.storage.columnar.replay import BlockSlice, block_slices, select, whole_slices
+from heliograph.storage.columnar.replay import BlockSlice, block_slices, select
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.columnar.secondary import ReadDatabase
 from heliograph.storage.engine import translating
@@ -236,8 +236,9 @@ class StorageReader:
         with database.current() as (rocks, catalog):
             selection = select(catalog, stream, filters)
             shards = request.shards(catalog.n_shards)
-        fetch = self._offloaded.fetching(columns)
         clientids = request.clientids()
+        looked_at = columns if columns is None or clientids is None else [*columns, "clientid"]
+        read_stub = self._offloaded.reading(rocks, stream, looked_at)
         filters_left = None if selection is None or selection.covered else filters
         rows = RowCollector(stream, filters_left, columns, clientids=clientids, counts=self._given, may_read=may_read)
         is_left_out = shards is not None and stream.shard not in shards
@@ -252,17 +253,15 @@ class StorageReader:
         if on_damage == SKIP:
             damages: list[Damage] = []
             slices = readable_slices(rocks, stream, selection, after, to, damages.append)
-            slices = whole_slices(rocks, slices, stream, fetch)
-            return rows.schema, _with_storage_errors(self._with_note(rows, slices, damages), database)
+            return rows.schema, _with_storage_errors(self._with_note(rows, slices, read_stub, damages), database)
         slices = block_slices(rocks, stream, selection, after, to)
-        batches = rows.batches(whole_slices(rocks, slices, stream, fetch))
-        return rows.schema, _with_storage_errors(batches, database)
+        return rows.schema, _with_storage_errors(rows.batches(slices, read_stub), database)
 
     def _with_note(
-        self, rows: RowCollector, slices: Iterator[BlockSlice], damages: Sequence[Damage]
+        self, rows: RowCollector, slices: Iterator[BlockSlice], read_stub: ReadStub, damages: Sequence[Damage]
     ) -> Iterator[Answer]:
         """The batches, then, if something was left out, one without rows that says what."""
-        yield from rows.batches(slices)
+        yield from rows.batches(slices, read_stub)
         if damages:
             listed = [damage.to_json() for damage in damages[:_LISTED_DAMAGES_MAX]]
             for damage in listed:
