@@ -60,8 +60,8 @@ class Machines:
         Args:
             until_us: It becomes this time if nothing happens before.
         """
-        if not any(machine.loop.is_ready for machine in self._machines):
-            times = [self.agenda.next_us, *(machine.loop.next_us for machine in self._machines)]
+        if not any(machine.is_ready for machine in self._machines):
+            times = [self.agenda.next_us, *(machine.next_us for machine in self._machines)]
             following = min((one for one in times if one is not None), default=until_us)
             if following >= until_us:
                 self.time.us = max(self.time.us, until_us)
@@ -69,7 +69,8 @@ class Machines:
             self.time.us = max(self.time.us, following)
         self.agenda.run_due()
         for machine in self._machines:
-            self.time.us += machine.turn()
+            if not machine.is_paused:
+                self.time.us += machine.turn()
         return True
 
     @contextmanager
@@ -103,6 +104,7 @@ class Machine:
     def __init__(self, seed: int | str, time: Time, agenda: Agenda) -> None:
         self.clock = Clock(time)
         self.loop = new_loop(self.clock)
+        self._paused_until_us = 0
         self.trap: Callable[[], None] | None = None
         self._agenda = agenda
         self._disk_chance = random.Random(f"disk {seed}")
@@ -124,6 +126,26 @@ class Machine:
         finally:
             _running.pop()
             asyncio._set_running_loop(_running[-1].loop if _running else None)
+
+    def pause(self, us: int) -> None:
+        """Nothing of its process runs for a while, as after SIGSTOP; its clocks go on."""
+        self._paused_until_us = self.clock.us + us
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing of it runs now."""
+        return self.clock.us < self._paused_until_us
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its process has something to do at once."""
+        return self.loop.is_ready and not self.is_paused
+
+    @property
+    def next_us(self) -> int | None:
+        """When its process has something to do next."""
+        following = self.clock.us if self.loop.is_ready else self.loop.next_us
+        return None if following is None else max(following, self._paused_until_us)
 
     def turn(self) -> int:
         """Let its event loop do what is due; how many microseconds that took: no two turns have the same time."""

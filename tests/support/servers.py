@@ -108,6 +108,9 @@ class Stoppable:
         command: What starts it, always on the same port.
         ready: What stands in the line of its output that says that it is ready.
         is_killed: Whether it is ended by a kill, since it takes its time otherwise.
+
+    Attributes:
+        pid: Its process, as it is now.
     """
 
     def __init__(self, command: Sequence[str], ready: str, *, is_killed: bool = False) -> None:
@@ -115,10 +118,12 @@ class Stoppable:
         self._ready = ready
         self._is_killed = is_killed
         self._running = ExitStack()
+        self.pid = 0
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
         process = self._running.enter_context(running(self._command, self._ready))
+        self.pid = process.pid
         if self._is_killed:
             self._running.callback(process.kill)
 
