@@ -51,7 +51,10 @@ def test_a_frame_beyond_the_limit_is_refused_before_it_has_come() -> None:
         reader.next()
 
 
-@cases("data", [b"", b"\xc1", b"\x93\x09\x01\x01", b"\x81\x01\x02", b"\x91" * 100_000, b"\x92\x03"])
+@cases(
+    "data",
+    [b"", b"\xc1", b"\x93\x09\x01\x01", b"\x81\x01\x02", b"\x91" * 100_000, b"\x92\x03", b"\x93\x00\x91\x01\xa1\xff"],
+)
 def test_what_is_no_frame_is_refused(data: bytes) -> None:
     with pytest.raises(FrameError):
         from_asker(data)

@@ -90,14 +90,14 @@ class ConfigFiles:
             return msgspec.json.decode(self._file_of(number).read_bytes(), type=Revision)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             _log.warning("revision %d of the configuration cannot be read: %s", number, error)
             return None
 
     def unconfirmed(self) -> Unconfirmed | None:
         try:
             found = msgspec.json.decode(self._unconfirmed.read_bytes(), type=Unconfirmed)
-        except (FileNotFoundError, msgspec.DecodeError):  # half of one was never waited for
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):  # half of one was never waited for
             return None
         return found if found.revision == self.number() else None
 

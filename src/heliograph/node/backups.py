@@ -107,7 +107,7 @@ class BackupsPart(ChildProcess, Part):
     async def start(self) -> None:
         self._since_us = self._kernel.clock.now_us()
         shutil.rmtree(self._work, ignore_errors=True)  # its links keep what is deleted since
-        with suppress(OSError, msgspec.DecodeError):
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             self._note = msgspec.json.decode((self._directory.path / _NOTE).read_bytes(), type=Note)
 
     async def stop(self) -> None:

@@ -254,7 +254,7 @@ class RpcConnection(asyncio.Protocol):
             raise RpcError(codes.OVERLOADED, f"{why}; try again")
         try:
             return msgspec.msgpack.decode(asked.args, type=method.args)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RpcError(codes.BAD_ARGUMENTS, f"{method.name}: {_readable(error)}") from error
 
     def _pause_reading(self) -> None:
@@ -286,5 +286,5 @@ def _unknown(name: str, methods: Mapping[str, Method]) -> str:
     return f"there is no method {name[:100]!r}; valid are {', '.join(valid)}"
 
 
-def _readable(error: msgspec.DecodeError) -> str:
+def _readable(error: Exception) -> str:
     return str(error).replace(" - at `$.", " - at `").replace(" - at `$`", "")

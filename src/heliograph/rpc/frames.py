@@ -70,7 +70,7 @@ def from_asker(data: bytes) -> FromAsker:
     """Raises `FrameError`."""
     try:
         return _from_asker.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(f"what came is no frame of an asker: {error}") from error
 
 
@@ -78,5 +78,5 @@ def to_asker(data: bytes) -> ToAsker:
     """Raises `FrameError`."""
     try:
         return _to_asker.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(f"what came is no frame of an answer: {error}") from error

@@ -223,7 +223,7 @@ def rule_of(text: str) -> dict[str, Any]:
     if text.lstrip().startswith("{"):
         try:
             return msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{text!r} is no JSON object: {error}") from None
     words = text.split(maxsplit=2)
     if len(words) < 3:
@@ -278,7 +278,7 @@ def _bytes_of(file: str) -> bytes:
 def _read(file: str) -> Iterator[proto.AclRules]:
     try:
         objects = msgspec.json.decode(_bytes_of(file), type=list[dict[str, Any]])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} is no JSON list of objects: {error}") from None
     for number, one in enumerate(objects, 1):
         kind = next((kind for kind in ("clientid", "username") if kind in one), "all")

@@ -260,7 +260,7 @@ def _check(file: Path, table: Table) -> None:
     try:
         for row in archive.read_rows(file):
             decoder.decode(row)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BackupError(f"the table {file.name} has a row that is not valid: {error}") from None
 
 
