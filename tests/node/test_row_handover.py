@@ -23,6 +23,7 @@ class Hands:
         self.takes: Callable[[str], bool] = lambda query: True
         self.given: list[HandedRows] = []
         self.handover = RowHandover(database, QUERIES.get, self._send)
+        self.handover.use(QUERIES.values(), 0)
         self._ticket = 0
         self._make = message_maker()
 
@@ -42,6 +43,10 @@ class Hands:
         store_batch(self.database, messages)
         self.handover.written(self._ticket)
         return set(self.handover.committed(self._ticket, error))
+
+    def use(self, *queries: str) -> None:
+        """Hand over the rows of these while the next ticket is gathered, which may have rows already."""
+        self.handover.use(queries, self._ticket + 1)
 
     def lose(self, topic: str) -> None:
         """Take a row whose commit fails before it is written."""
@@ -86,3 +91,27 @@ def test_what_is_not_handed_over_is_missed_by_the_next(hands: Hands, reason: str
         hands.lose("rows/a")
     assert hands.commit(["rows/a"]) == {"a"}
     assert first.time < hands.given[-1].after < hands.given[-1].time
+
+
+def test_a_commit_that_may_have_rows_from_before_is_not_handed_over(hands: Hands) -> None:
+    hands.commit(["rows/a"])
+    hands.use("b")
+    assert hands.commit(["rows/a", "rows/b"]) == {"b"}, "the runner may still have what `a` was before"
+    hands.commit(["rows/b"])
+    hands.use("a", "b")
+    assert hands.commit(["rows/a", "rows/b"]) == {"b"}
+    not_handed = hands.database.newest_commit_us()
+    assert hands.commit(["rows/a", "rows/b"]) == {"a", "b"}
+    assert [rows.after for rows in hands.given if rows.query == "a"][-1] == not_handed
+
+
+def test_an_action_in_use_again_follows_nothing_that_was_before(hands: Hands) -> None:
+    hands.commit(["rows/a"])
+    hands.use("b")
+    hands.commit(["rows/a", "rows/b"])
+    hands.commit(["rows/b"])
+    hands.use("a", "b")
+    hands.commit(["rows/b"])
+    assert hands.commit(["rows/a"]) == {"a"}
+    last = hands.given[-1]
+    assert last.after == last.time - 1, "rows were stored meanwhile that were not taken"

@@ -88,6 +88,7 @@ class Stored:
 
         if self._handover is None:
             self._handover = RowHandover(self._database, lambda topic: query, lambda data: self._send(data))
+            self._handover.use([query], 0)
         self._send = send
         messages = [made for topic, payload in rows for made in self._made(topic, [payload], "station")]
         self._tickets += 1

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from heliograph.actions.fallback_calls import FallbackRow
+from heliograph.actions.handover import HandedRows, HandedStream
 from heliograph.pipeline.datasource.client import StorageClient
 from heliograph.pipeline.runner.backlog import RunnerBacklog
 from heliograph.pipeline.runner.batch_memory import BatchMemory, BatchShare
@@ -272,10 +273,10 @@ def test_a_batch_of_handed_rows_that_fails_is_read_from_the_log(stored: "Stored"
 def test_rows_without_room_are_left_to_the_log(stored: "Stored") -> None:
     (rows,) = stored.put_to_hand("web", [(ROWS, b"x" * 1000)] * 40)
     inbox = RowInbox(BatchMemory(200_000, 1000))
-    inbox.put(rows)
+    assert inbox.put(rows)
     assert "1 commits" in repr(inbox)
     (more,) = stored.put_to_hand("web", [(ROWS, b"x" * 1000)] * 60)
-    inbox.put(more)
+    assert not inbox.put(more), "they are read at once"
     assert "0 commits, 0 bytes" in repr(inbox)
     inbox.put(rows)
     inbox.put(stored.put_to_hand("web", [(ROWS, b"y")])[0])
@@ -298,3 +299,15 @@ def test_handed_commits_are_one_batch_up_to_its_size(stored: "Stored") -> None:
     assert found == [[b"0", b"0", b"1", b"1"], [b"2", b"2", b"3", b"3"]]
     inbox.put(commits[0])
     assert inbox.take(commits[0].after, 1, 1) is not None, "one commit at least"
+
+
+def test_commits_of_two_generations_are_two_batches() -> None:
+    inbox = RowInbox(BatchMemory())
+    for time_us, generation in ((1, 9), (2, 10), (3, 10)):
+        row = HandedStream(f"messages/0/{generation}/1", [b"%d" % time_us], [b"%016d" % time_us], [time_us])
+        inbox.put(HandedRows("web", time_us - 1, time_us, [row]))
+    reached, found = 0, []
+    while (batch := inbox.take(reached, 100, 1 << 20)) is not None:
+        found.append([payload for stream in batch.streams for payload in stream.payloads])
+        reached = batch.time
+    assert found == [[b"1"], [b"2", b"3"]], "as text, generation 10 is before 9"

@@ -46,6 +46,11 @@ class HandedRows(msgspec.Struct, array_like=True):
     streams: list[HandedStream]
 
     @property
+    def generation(self) -> str:
+        """That of all its streams: a commit is in one."""
+        return self.streams[0].stream.split("/")[2]
+
+    @property
     def count(self) -> int:
         return sum(len(stream.payloads) for stream in self.streams)
 

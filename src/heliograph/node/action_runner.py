@@ -135,6 +135,8 @@ class ActionRunnerPart(Part):
         }
         if self._handed_to and self._databases.is_open:
             self._hand_over()
+        if self._handover is not None:
+            self._handover.use(self._handed_to.values(), self._databases.messages.group.gathering_ticket)
         assert self._run is not None
         if actions and config.durable_storage.flight.enable:
             self._run.use(self._document(config, actions), self._places_of(config))
@@ -202,6 +204,7 @@ class ActionRunnerPart(Part):
 
     def _on_committed(self, ticket: int, error: StorageError | None) -> None:
         assert self._handover is not None
+        self._handed = frozenset()
         self._handed = self._handover.committed(ticket, error)
 
     def _on_stored(self, topics: Set[str]) -> None:

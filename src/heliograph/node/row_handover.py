@@ -1,6 +1,6 @@
 """Hands rows of rules to the action runner behind their commit, which so reads from the log only what it missed."""
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass, field
 
 from heliograph.actions.handover import HANDOVER_BYTES_MAX, HandedRows, HandedStream, handover_bytes, in_order
@@ -20,7 +20,8 @@ class _Taken:
 class RowHandover:
     """The rows under way to the action runner. Owned by its part; used in the event loop.
 
-    A commit is handed over whole or not at all, and the next one says which it follows, handed over or not.
+    Of an action, a commit is handed over whole or not at all, and the next one says which it follows, handed over or
+    not.
 
     Args:
         database: Where rows are stored.
@@ -36,6 +37,19 @@ class RowHandover:
         self._send = send
         self._taken: dict[int, _Taken] = {}
         self._newest: dict[str, int] = {}
+        self._first: dict[str, int] = {}  # of each action in use, the first ticket whose rows are all taken
+
+    def use(self, queries: Collection[str], gathering_ticket: int) -> None:
+        """Hand over the rows of these actions, which `query_of` names from now on, and those of no other.
+
+        Args:
+            gathering_ticket: That of the next row. It may have rows of an action that are not taken: from before the
+                action was in use, or after that.
+        """
+        self._newest = {
+            query: self._newest[query] for query in queries if query in self._first and query in self._newest
+        }
+        self._first = {query: self._first.get(query, gathering_ticket + 1) for query in queries}
 
     def took(self, ticket: int, message: StorableMessage) -> None:
         """A row was taken for the commit of a ticket."""
@@ -69,7 +83,11 @@ class RowHandover:
         if error is not None:
             return frozenset()
         made = [HandedRows(query, after[query], taken.time, streams) for query, streams in _sorted(taken)]
-        return {rows.query for rows in made if self._is_sent(rows)}
+        return {rows.query for rows in made if self._is_whole(ticket, rows.query) and self._is_sent(rows)}
+
+    def _is_whole(self, ticket: int, query: str) -> bool:
+        first = self._first.get(query)
+        return first is not None and ticket >= first
 
     def _is_sent(self, rows: HandedRows) -> bool:
         return rows.payload_bytes <= HANDOVER_BYTES_MAX and self._send(handover_bytes(rows))

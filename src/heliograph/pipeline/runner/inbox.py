@@ -54,16 +54,17 @@ class RowInbox:
         self._share = BatchShare(memory)
         self._size = 0
 
-    def put(self, rows: HandedRows) -> None:
-        """Keep the rows of a commit, or forget all where there is no room for them."""
+    def put(self, rows: HandedRows) -> bool:
+        """Keep the rows of a commit, or forget all where there is no room for them; whether they are kept."""
         with self._lock:
             size = self._size + _size_of(rows)
             if self._share.take(size) < size:
                 self._forget()
-                return
+                return False
             self._commits.append(rows)
             self._size = size
             self._share.keep(size)
+            return True
 
     def take(self, reached_time: int, rows_max: int, bytes_max: int) -> HandedBatch | None:
         """The next batch; None where nothing is there, or nothing that follows what is reached.
@@ -80,6 +81,8 @@ class RowInbox:
                 rows = self._commits[0]
                 count, size = count + rows.count, size + rows.payload_bytes
                 if taken and (count > rows_max or size > bytes_max):
+                    break
+                if taken and rows.generation != taken[0].generation:  # a batch has the order of the names of streams
                     break
                 taken.append(rows)
                 self._drop_first()

@@ -133,9 +133,7 @@ class ActionWorker:
     def hand(self, rows: HandedRows) -> None:
         """Rows were stored, and these are they."""
         self._has_rows = True
-        if self._takes_handed:
-            self._inbox.put(rows)
-        else:
+        if not self._takes_handed or not self._inbox.put(rows):
             self._must_look = True
         self._woken.set()
 
