@@ -46,6 +46,9 @@ def test_clients_of_the_node_come_before_it(managed: ManagedNode) -> None:
 def test_ctrl_c_is_not_for_it(managed: ManagedNode) -> None:
     pid = _management_pid(managed)
     assert os.getpgid(pid) != os.getpgid(managed.node.pid), "Ctrl-C goes to all processes of a group"
+    with open(f"/proc/{pid}/status") as status:
+        ignored = next(int(line.split()[1], 16) for line in status if line.startswith("SigIgn"))
+    assert ignored >> (signal.SIGTTOU - 1) & 1, "a terminal stops a group in its background that writes"
 
 
 def test_a_process_that_is_killed_comes_back(managed: ManagedNode) -> None:

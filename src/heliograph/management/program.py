@@ -44,6 +44,9 @@ _NICENESS: Final = 10  # where a core is short, clients of the node come before 
 def main() -> int:
     """Run the process; 0 after an orderly end, 1 where it cannot serve."""
     os.nice(_NICENESS)
+    # It may write to the terminal, in whose background it runs, whatever `stty tostop` says. The node cannot say so for
+    # it: libuv resets the signals of a process that it starts.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s management: %(message)s")
     for name in ("httpx", "uvicorn"):
         logging.getLogger(name).setLevel(logging.WARNING)

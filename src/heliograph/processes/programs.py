@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -38,7 +37,6 @@ def in_own_group() -> None:
     its own, a low priority would hold against its own threads only, and the node would wait behind it.
     """
     os.setpgrp()
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # it may write to the terminal whatever `stty tostop` says
 
 
 #: Those of this interpreter.
