@@ -3,7 +3,9 @@
 import asyncio
 import re
 import socket
+import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,12 +14,14 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from heliograph.config.management import DashboardHttpListener, DashboardListeners
 from heliograph.management.web import area, connection
+from heliograph.management.web.accepting import CallerAcceptor
 from heliograph.management.web.area import OPEN, OPEN_BODY_BYTES_MAX, Area
 from heliograph.management.web.errors import add_error_handlers
 from heliograph.management.web.limits import Limits
 from heliograph.management.web.models import Body, Str
 from heliograph.management.web.server import WebServer
 from heliograph.settings.units import Address
+from support.certificates import Authority
 
 _STATUS = re.compile(rb"HTTP/1.1 (\d+)")
 _HEAD = b"GET /api/v5/open HTTP/1.1\r\nhost: x\r\n"
@@ -135,6 +139,37 @@ async def test_callers_who_ask_nothing_make_room(port: int, monkeypatch: pytest.
     assert _STATUS.findall(answered) == [b"200"]
     for _, writer in idle:
         writer.close()
+
+
+async def test_handshakes_that_do_not_go_on_make_room(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(authority.server())
+    made: list[asyncio.Protocol] = []
+
+    def protocol() -> asyncio.Protocol:
+        made.append(asyncio.Protocol())
+        return made[-1]
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    acceptor = CallerAcceptor(listening, protocol, context, 3)
+    try:
+        host, port = listening.getsockname()
+        waiting = [await asyncio.open_connection(host, port) for _ in range(5)]
+        assert [await reader.read() for reader, _ in waiting[:2]] == [b"", b""], "the oldest are closed"
+        trusting = ssl.create_default_context(cafile=authority.cafile)
+        _, writer = await asyncio.open_connection(host, port, ssl=trusting)
+        assert await waiting[2][0].read() == b""
+        assert len(made) == 6
+    finally:
+        acceptor.close()
+        await acceptor.wait_closed()
+        listening.close()
+    assert [await reader.read() for reader, _ in waiting[3:]] == [b"", b""]
+    for _, one in waiting:
+        one.close()
+    writer.transport.abort()
 
 
 async def test_what_was_given_up_before_it_was_taken_costs_no_request(port: int, answers: _Answers) -> None:

@@ -15,6 +15,7 @@ _ACCEPTED_MAX: Final = 4  # in a turn of the loop: a crowd holds up no other cal
 _PASSED_OVER_MAX: Final = 64
 _GIVEN_UP: Final = frozenset((7, 8))  # the states of TCP: reset, and closed by the peer
 _AFTER_FAILURE_S: Final = 0.5
+_HANDSHAKE_S: Final = 30.0  # as long as the head of a request may take
 
 
 class CallerAcceptor:
@@ -27,16 +28,22 @@ class CallerAcceptor:
         listening: A listening socket, its owner's to close.
         protocol: Makes what a connection is given to.
         context: Of TLS, if it is spoken.
+        handshakes_max: Where there would be more at once, the oldest is given up: each is an open file.
     """
 
     def __init__(
-        self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol], context: ssl.SSLContext | None
+        self,
+        listening: socket.socket,
+        protocol: Callable[[], asyncio.Protocol],
+        context: ssl.SSLContext | None,
+        handshakes_max: int,
     ) -> None:
         self._listening = listening
         self._protocol = protocol
         self._context = context
         self._loop = asyncio.get_running_loop()
-        self._connecting: set[asyncio.Task[None]] = set()
+        self._handshakes_max = handshakes_max
+        self._connecting: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._timer: asyncio.TimerHandle | None = None  # for the next try after a failure
         self._begin()
 
@@ -80,14 +87,26 @@ class CallerAcceptor:
                 continue
             taken += 1
             connection.setblocking(False)
+            self._make_room()
             task = self._loop.create_task(self._connect(connection), name="accept")
-            self._connecting.add(task)
-            task.add_done_callback(self._connecting.discard)
+            self._connecting[task] = None
+            task.add_done_callback(lambda done: self._connecting.pop(done, None))
+
+    def _make_room(self) -> None:
+        if len(self._connecting) >= self._handshakes_max:
+            oldest = next(iter(self._connecting))
+            del self._connecting[oldest]
+            oldest.cancel()
 
     async def _connect(self, connection: socket.socket) -> None:
         """Give a connection to a protocol; one that fails until then is closed by the event loop."""
         with suppress(OSError):  # `ssl.SSLError` and `TimeoutError` are some
-            await self._loop.connect_accepted_socket(self._protocol, connection, ssl=self._context)
+            await self._loop.connect_accepted_socket(
+                self._protocol,
+                connection,
+                ssl=self._context,
+                ssl_handshake_timeout=None if self._context is None else _HANDSHAKE_S,
+            )
 
     def __repr__(self) -> str:
         return f"CallerAcceptor({self._listening!r}, {len(self._connecting)} handshakes)"

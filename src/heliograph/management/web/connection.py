@@ -12,13 +12,21 @@ HEAD_S: Final = 30.0
 UNREAD_BYTES_MAX: Final = 8 << 20  # of a body that came behind its answer
 READ_S: Final = 60.0  # for so long an answer waits for a caller who does not read
 _CONNECTIONS_MAX: Final = 2_000
+_PER_HANDSHAKE: Final = 4  # connections that may be there for each handshake that may be under way
 _OTHER_FILES: Final = 200  # that the process has open
 
 
 def connections_max() -> int:
     """How many connections there may be: each is an open file."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _CONNECTIONS_MAX if soft == resource.RLIM_INFINITY else max(1, min(_CONNECTIONS_MAX, soft - _OTHER_FILES))
+    if soft == resource.RLIM_INFINITY:
+        return _CONNECTIONS_MAX
+    return max(1, min(_CONNECTIONS_MAX, (soft - _OTHER_FILES) * _PER_HANDSHAKE // (_PER_HANDSHAKE + 1)))
+
+
+def handshakes_max() -> int:
+    """How many connections more there may be that are not made yet."""
+    return max(1, connections_max() // _PER_HANDSHAKE)
 
 
 class CallerConnection(HttpToolsProtocol):

@@ -16,7 +16,7 @@ from uvicorn.server import Server
 
 from heliograph.config.management import DashboardListeners
 from heliograph.management.web.accepting import BACKLOG, CallerAcceptor
-from heliograph.management.web.connection import CallerConnection
+from heliograph.management.web.connection import CallerConnection, handshakes_max
 from heliograph.settings.tls import ServerTls
 from heliograph.settings.units import Address
 
@@ -27,7 +27,7 @@ _TLS: Final = f"{_SETTINGS}.https.ssl_options"
 
 
 class _Server(Server):
-    """One that leaves signals to the program, and connections to an `CallerAcceptor`."""
+    """One that leaves signals to the program, and connections to a `CallerAcceptor`."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Take connections."""
@@ -35,7 +35,8 @@ class _Server(Server):
         protocol = partial(
             CallerConnection, config=config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        acceptors: list[Any] = [CallerAcceptor(one, protocol, config.ssl) for one in sockets or ()]
+        most = handshakes_max()
+        acceptors: list[Any] = [CallerAcceptor(one, protocol, config.ssl, most) for one in sockets or ()]
         self.servers = acceptors  # which it closes, and waits for
         self.started = True
 
