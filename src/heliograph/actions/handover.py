@@ -1,7 +1,7 @@
-"""Rows of rules as the node hands them to the action runner behind their commit, beside the log that has them too.
+"""Rows of rules as the node hands them to the action runner after their commit; the log has them too.
 
-A handover says behind which commit of its action it follows. So the runner notices where one is missing, and reads
-the log instead.
+A handover says which commit of its action it follows. So the runner notices where one is missing, and reads the log
+instead.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Hands rows of rules to the action runner behind their commit, which so reads from the log only what it missed."""
+"""Hands rows of rules to the action runner after their commit, so that it reads from the log only what it missed."""
 
 from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass, field

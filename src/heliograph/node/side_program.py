@@ -29,7 +29,7 @@ _BACKOFF: Final = Backoff(first_s=0.5, longest_s=30.0)
 _FAILURES_BEFORE_ALARM: Final = 3
 # A program that does not read its input looks by itself now and then.
 _UNREAD_BYTES_MAX: Final = 64 * 1024
-# Bytes that it is given are behind in line: a word is never left out for them.
+# With bytes that it is given before them, words find room all the same.
 _UNREAD_BYTES_WITH_GIVEN_MAX: Final = 4 * 1024 * 1024
 
 

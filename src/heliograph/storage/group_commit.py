@@ -297,7 +297,7 @@ class CommitQueue(Generic[Item]):
     def _tell_written(self, on_written: Callable[[int], None], ticket: int) -> None:
         try:
             on_written(ticket)
-        except Exception as fault:  # noqa: BLE001 - a fault of what looks on must not stop all storing
+        except Exception as fault:  # noqa: BLE001 - a fault of the callback must not stop all storing
             self._loop.call_exception_handler({"message": f"on_written of ticket {ticket} failed", "exception": fault})
 
     def _answer(self, ticket: int, error: StorageError | None) -> None:

@@ -33,7 +33,7 @@ class HandedBatch:
         self._ends = {stream.stream: rows.time for rows in commits for stream in rows.streams}
 
     def end(self, reached: Offset) -> Offset:
-        """The offset behind it."""
+        """The offset after it."""
         ends = {stream: f"{time}-{_WHOLE_COMMIT}" for stream, time in self._ends.items()}
         return make_offset({**reached["streams"], **ends}, reached.get("start"), more_lost(reached, {}))
 
@@ -70,7 +70,7 @@ class RowInbox:
         """The next batch; None where nothing is there, or nothing that follows what is reached.
 
         Args:
-            reached_time: A commit behind which no row was reached, and up to which all were.
+            reached_time: A commit up to which all rows were reached, and none after it.
         """
         taken: list[HandedRows] = []
         count = size = 0
