@@ -114,21 +114,23 @@ class EtcdCoordinator(Coordinator):
         following = since + 1
         problems: list[str] = []
         while len(problems) <= len(self._endpoints):  # each member once, and one of them again
+            endpoint = self._endpoints[0]
+            request = {"create_request": _range_from(prefix, following)}
             try:
-                async for line in self._lines("watch", {"create_request": _range_from(prefix, following)}):
+                async for line in self._lines(endpoint, "watch", request):
                     problems.clear()
                     for changes in _changes(line):
                         following = changes.revision + 1
                         yield changes
-                problems.append(f"{self._endpoints[0]} ended the watch")
-                self._turn()
+                problems.append(f"{endpoint} ended the watch")
+                self._turn(endpoint)
             except _LoginOverError as error:
                 problems.append(str(error))  # with the next it logs in first
             except httpx.ReadTimeout:
-                self._turn()  # silence is no fault; another member may know more
+                self._turn(endpoint)  # silence is no fault; another member may know more
             except (httpx.TransportError, _UnknownError) as error:
-                problems.append(self._problem(error))
-                self._turn()
+                problems.append(_problem(endpoint, error))
+                self._turn(endpoint)
         raise CoordinatorAwayError("; ".join(problems))
 
     # --- leases
@@ -171,71 +173,71 @@ class EtcdCoordinator(Coordinator):
             CoordinatorAwayError: No member can be connected to.
         """
         problems: list[str] = []
-        for _ in self._endpoints:
+        for _ in range(len(self._endpoints)):
+            endpoint = self._endpoints[0]
             try:
-                return await self._with_login(path, request)
+                return await self._with_login(endpoint, path, request)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                problems.append(self._problem(error))
-                self._turn()
-                continue
+                problems.append(_problem(endpoint, error))
+                self._turn(endpoint)
             except httpx.TransportError as error:
-                problem = self._problem(error)
-                self._turn()
-                raise _UnknownError(problem) from error
+                self._turn(endpoint)
+                raise _UnknownError(_problem(endpoint, error)) from error
         raise CoordinatorAwayError("; ".join(problems))
 
-    async def _with_login(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
-        await self._log_in()
-        try:
-            return self._answer(await self._send(path, request))
-        except _LoginOverError:
-            await self._log_in()
-            return self._answer(await self._send(path, request))
+    async def _with_login(self, endpoint: str, path: str, request: dict[str, Any]) -> dict[str, Any]:
+        for _ in range(2):  # with a token from before, and with a new one
+            await self._log_in(endpoint)
+            try:
+                return self._answer(endpoint, await self._send(endpoint, path, request))
+            except _LoginOverError as error:
+                fault = str(error)
+        raise CoordinatorRefusedError(f"{endpoint}: {fault}")
 
-    async def _send(self, path: str, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, endpoint: str, path: str, request: dict[str, Any]) -> httpx.Response:
         headers = {"Grpc-Timeout": f"{round(self._timeout_s * 1000)}m", **self._authorization()}
-        url = f"{self._endpoints[0]}/v3/{path}"
+        url = f"{endpoint}/v3/{path}"
         # etcd has a deadline of its own, so that its answer says more than silence.
         return await self._client.post(url, json=request, headers=headers, timeout=self._timeout_s + 1)
 
-    async def _lines(self, path: str, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def _lines(self, endpoint: str, path: str, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """The lines of an answer that does not end."""
-        await self._log_in()
+        await self._log_in(endpoint)
         # A member without a leader would be silent: with this it says so.
         headers = {"Grpc-Metadata-hasleader": "true", **self._authorization()}
         timeout = httpx.Timeout(self._timeout_s, read=_SILENCE_S)
-        url = f"{self._endpoints[0]}/v3/{path}"
+        url = f"{endpoint}/v3/{path}"
         async with self._client.stream("POST", url, json=request, headers=headers, timeout=timeout) as response:
             if response.status_code != httpx.codes.OK:
                 await response.aread()
-                self._answer(response)
+                self._answer(endpoint, response)
             async for line in response.aiter_lines():
                 if line.strip():
-                    yield self._line(line)
+                    yield self._line(endpoint, line)
 
-    def _line(self, line: str) -> dict[str, Any]:
+    def _line(self, endpoint: str, line: str) -> dict[str, Any]:
         document = json.loads(line)
         if "error" in document:
-            raise _UnknownError(f"{self._endpoints[0]}: {document['error'].get('message', document['error'])}")
+            raise _UnknownError(f"{endpoint}: {document['error'].get('message', document['error'])}")
         result: dict[str, Any] = document["result"]
         if result.get("canceled"):
             if int(result.get("compact_revision", 0)):
                 raise WatchGoneError(f"etcd has forgotten what was before revision {result['compact_revision']}")
             reason = result.get("cancel_reason") or "it ends the watch"
             self._check_login(reason)
-            raise CoordinatorRefusedError(f"{self._endpoints[0]}: {reason}")
+            raise CoordinatorRefusedError(f"{endpoint}: {reason}")
         return result
 
-    def _answer(self, response: httpx.Response) -> dict[str, Any]:
+    def _answer(self, endpoint: str, response: httpx.Response) -> dict[str, Any]:
         """The document of an answer, or what it refuses."""
         if response.status_code == httpx.codes.OK:
             answer: dict[str, Any] = response.json()
             return answer
         code, message = _fault(response)
-        where = f"{self._endpoints[0]}: {message}"
+        where = f"{endpoint}: {message}"
         self._check_login(message)
         if response.is_server_error:  # no leader (503), a deadline (504, or 500 with "context deadline exceeded")
-            self._turn()
+            self._turn(endpoint)
             raise _UnknownError(where)
         if code == _NOT_FOUND and "lease" in message:
             raise LeaseGoneError(message)
@@ -247,26 +249,28 @@ class EtcdCoordinator(Coordinator):
             self._token = ""
             raise _LoginOverError(fault)
 
-    async def _log_in(self) -> None:
+    async def _log_in(self, endpoint: str) -> None:
         """Get a token, where there is a login and none."""
         if self._login is None or self._token:
             return
         request = {"name": self._login.username, "password": self._login.password}
-        answer = self._answer(await self._send("auth/authenticate", request))
+        answer = self._answer(endpoint, await self._send(endpoint, "auth/authenticate", request))
         self._token = str(answer["token"])
 
     def _authorization(self) -> dict[str, str]:
         return {"Authorization": self._token} if self._token else {}
 
-    def _turn(self) -> None:
-        """Go on with another member."""
-        self._endpoints.append(self._endpoints.pop(0))
-
-    def _problem(self, error: Exception) -> str:
-        return f"{self._endpoints[0]}: {str(error) or type(error).__name__}"
+    def _turn(self, endpoint: str) -> None:
+        """Go on with another member than this, unless another call did: two turns of two would end where they began."""
+        if self._endpoints[0] == endpoint:
+            self._endpoints.append(self._endpoints.pop(0))
 
     def __repr__(self) -> str:
         return f"EtcdCoordinator({self._endpoints[0]})"
+
+
+def _problem(endpoint: str, error: Exception) -> str:
+    return f"{endpoint}: {str(error) or type(error).__name__}"
 
 
 def _fault(response: httpx.Response) -> tuple[int, str]:
