@@ -153,6 +153,34 @@ def test_a_read_of_a_store_fetches_row_groups_together(
     assert s3_place[0].gets() <= 4  # the footer, the first row group, 16 of them, and the rest
 
 
+def test_a_damaged_row_group_does_not_keep_those_before_it(
+    data_dir: Path, make_message: MakeMessage, tmp_path: Path
+) -> None:
+    chance = random.Random(1)
+    payloads = [chance.randbytes(700_000) for _ in range(20)]
+    database = open_database(data_dir)
+    for payload in payloads:
+        store_batch(database, [make_message("a/1", payload)])
+    database.add_generation()
+    offload(database, 1, str(tmp_path / "cold"))
+    (file,) = files_of(tmp_path / "cold")
+    metadata = parquet.read_metadata(file)
+    assert metadata.num_row_groups == 10
+    column = metadata.schema.names.index("payload")
+    damaged = metadata.row_group(6).column(column).data_page_offset + 500_000
+    content = bytearray(file.read_bytes())
+    content[damaged] ^= 1
+    file.write_bytes(content)
+    reader = BulkReader(data_dir, tmp_path / "scratch")
+    (stream,) = [one["stream"] for one in reader.streams("#") if one["sealed"]]
+    before = reader.plan(max_messages=12)["streams"][stream]  # of the first six row groups
+    found = reader.read(stream, to=before["position"], columns=["payload"])
+    assert found["payload"].to_pylist() == payloads[: before["messages"]]
+    with pytest.raises(OffloadError, match="CRC"):
+        reader.read(stream, columns=["payload"])
+    database.close()
+
+
 def test_payloads_that_are_not_read_are_not_fetched(
     data_dir: Path, make_message: MakeMessage, tmp_path: Path, s3_place: tuple[S3Server, str]
 ) -> None:

@@ -139,7 +139,12 @@ class BlockReader:
             self._load(file, group, mine, columns)
         if is_next and self._ahead > 1:
             self._read_ahead(file, group + 1, columns)
-        return found.result()
+        try:
+            return found.result()
+        except Exception:
+            if known is None:
+                raise
+        return self._group(file, group, columns)  # it was fetched with others, of which one may be to blame
 
     def _read_ahead(self, file: OffloadedFile, group: int, columns: Sequence[str]) -> None:
         """Begin to fetch what follows the row groups that are here, if these end soon."""
@@ -188,6 +193,8 @@ class BlockReader:
                 self._files.pop(file.path, None)  # what was changed or is back is opened again
                 for number in numbers:
                     self._groups.pop((file.path, number, columns), None)
+            if len(futures) > 1 and not futures[0].done():  # one that cannot be read does not keep those before it
+                self._load(file, group, futures[:1], columns)
             for future in futures:
                 if not future.done():
                     future.set_exception(error)
