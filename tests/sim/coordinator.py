@@ -5,17 +5,20 @@ loses its quorum, and forgets old changes. A lease ends late; after a lost quoru
 """
 
 import asyncio
+import bisect
 import random
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import suppress
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import Any, Final
 
+from heliograph.cluster.coordination.embedded import EmbeddedCoordinator
 from heliograph.cluster.coordination.interface import (
     Changes,
     Commit,
     CommitOutcome,
     Coordinator,
     CoordinatorAwayError,
+    CoordinatorError,
     Guard,
     LeaseGoneError,
     LeaseGrant,
@@ -25,13 +28,11 @@ from heliograph.cluster.coordination.interface import (
     WatchGoneError,
     check_sizes,
 )
+from heliograph.storage.state.local import LocalState
 from sim.loop import Agenda, Time
 from sim.machine import Machine
 
-T = TypeVar("T")
-
 _TIMEOUT_US: Final = 1_000_000  # of a client for an answer
-_SILENCE_S: Final = 3.0  # until a watch asks without a sign of news
 
 
 class _Lease:
@@ -76,6 +77,7 @@ class SimulatedCoordinator:
     def lose_quorum(self) -> None:
         """Nothing is answered from now on."""
         self.has_quorum = False
+        self._wake()
 
     def regain_quorum(self) -> None:
         """All is answered again, and every lease begins from its start."""
@@ -88,7 +90,39 @@ class SimulatedCoordinator:
         self.changes.clear()
         self.compacted = self.revision
 
+    def handle(self, name: str, arguments: tuple[Any, ...], answer: Callable[[Any], None]) -> None:
+        """Do what was asked for, at once, later or never."""
+        if not self.has_quorum:
+            if self.chance.random() < 0.5:  # a member has it, and proposes it again until there is a quorum
+                self.agenda.after(self.chance.randrange(1, 3_000_000), lambda: self.handle(name, arguments, answer))
+            return
+        try:
+            result = getattr(self, name)(*arguments)
+        except CoordinatorError as error:
+            result = error
+        answer(result)
+
+    def stream(self, prefix: str, since: int, answer: Callable[[Any], None]) -> None:
+        """Answer with all changes behind a revision, and with an error in the end."""
+        if not self.has_quorum:
+            self.agenda.after(3_000_000, lambda: answer(CoordinatorAwayError("no leader")))
+            return
+        if since < self.compacted:
+            answer(WatchGoneError(f"what was before revision {self.compacted} is forgotten"))
+            return
+        first = bisect.bisect_right(self.changes, since, key=lambda one: one.revision)
+        for one in self.changes[first:]:
+            records = {key: record for key, record in one.records.items() if key.startswith(prefix)}
+            if records:
+                answer(Changes(one.revision, records))
+        at = self.revision
+        self.waiting.append(lambda: self.stream(prefix, at, answer))
+
     # --- what requests do when they arrive
+
+    def get(self, prefix: str) -> Listing:
+        found = {key: record for key, record in self.records.items() if key.startswith(prefix)}
+        return Listing(found, self.revision)
 
     def commit(self, guards: Collection[Guard], puts: Collection[Put], deletes: Collection[str]) -> Commit:
         for guard in guards:
@@ -111,10 +145,13 @@ class SimulatedCoordinator:
                 self._held[put.key] = put.lease
         if changed:
             self.changes.append(Changes(self.revision, changed))
+        self._wake()
+        return Commit(CommitOutcome.COMMITTED, self.revision)
+
+    def _wake(self) -> None:
         waiting, self.waiting = self.waiting, []
         for wake in waiting:
             wake()
-        return Commit(CommitOutcome.COMMITTED, self.revision)
 
     def grant(self, ttl_s: int) -> LeaseGrant:
         number, self._next_lease = self._next_lease, self._next_lease + 1
@@ -139,112 +176,178 @@ class SimulatedCoordinator:
         if self._leases.pop(number, None) is not None:
             self.commit((), (), [key for key, lease in self._held.items() if lease == number])
 
-    def changes_since(self, prefix: str, since: int) -> list[Changes]:
-        if since < self.compacted:
-            raise WatchGoneError(f"what was before revision {self.compacted} is forgotten")
-        found = []
-        for one in self.changes:
-            records = {key: record for key, record in one.records.items() if key.startswith(prefix)}
-            if one.revision > since and records:
-                found.append(Changes(one.revision, records))
-        return found
+
+class EmbeddedServer:
+    """The coordinator that a core node keeps, on a machine that is killed and loses its power.
+
+    Args:
+        machine: Of the core node.
+        path: Of its data, on the disk of that machine.
+
+    Attributes:
+        trap: Called when a node has heard that something is committed, since it counts on it then.
+    """
+
+    def __init__(self, machine: Machine, agenda: Agenda, chance: random.Random, path: Path) -> None:
+        self.losses = chance.choice((0.0, 0.05, 0.3))
+        self.latency_us = chance.choice((500, 20_000, 400_000))
+        self.agenda = agenda
+        self.chance = chance
+        self.unknown_count = 0
+        self.machine = machine
+        self.trap: Callable[[], None] | None = None
+        self._path = path
+        self._coordinator: EmbeddedCoordinator | None = None
+        self._watches: list[Callable[[], None]] = []
+        self.start()
+
+    @property
+    def records(self) -> dict[str, Record]:
+        """What it has after a start, before it does anything."""
+        assert self._coordinator is not None
+        with self.machine.running():
+            task = self.machine.loop.create_task(self._coordinator.get(""))
+            self.machine.loop.turn()
+        return task.result().records
+
+    def client(self, machine: Machine) -> Coordinator:
+        """The coordinator as a node sees it."""
+        return _Client(self, machine)
+
+    def start(self) -> None:
+        """Begin a process."""
+        self.machine.disk.heal()
+        with self.machine.running():
+            state = LocalState(self._path, "cluster")
+            state.open()
+            self._coordinator = EmbeddedCoordinator(state)
+
+    def kill(self, *, power: bool) -> None:
+        """End the process at once; its connections break."""
+        self._coordinator = None
+        self.machine.new_process()
+        self.machine.disk.crash(power=power)
+        watches, self._watches = self._watches, []
+        for end in watches:
+            self.agenda.after(self.chance.randrange(1_000_000), end)
+
+    def handle(self, name: str, arguments: tuple[Any, ...], answer: Callable[[Any], None]) -> None:
+        """Do what was asked for, in the process of now."""
+        coordinator = self._coordinator
+        if coordinator is None:
+            return
+
+        async def act() -> None:
+            try:
+                result = await getattr(coordinator, name)(*arguments)
+            except CoordinatorError as error:
+                result = error
+            answer(result)
+
+        with self.machine.running():
+            self.machine.loop.create_task(act())
+
+    def stream(self, prefix: str, since: int, answer: Callable[[Any], None]) -> None:
+        """Answer with all changes behind a revision, and with an error in the end."""
+        coordinator = self._coordinator
+        if coordinator is None:
+            answer(CoordinatorAwayError("it is not there"))
+            return
+
+        async def act() -> None:
+            try:
+                async for changes in coordinator.watch(prefix, since):
+                    answer(changes)
+            except CoordinatorError as error:
+                answer(error)
+
+        self._watches.append(lambda: answer(CoordinatorAwayError("its connection is broken")))
+        with self.machine.running():
+            self.machine.loop.create_task(act())
 
 
 class _Client(Coordinator):
     """A node's connection."""
 
-    def __init__(self, server: SimulatedCoordinator, machine: Machine) -> None:
+    def __init__(self, server: "SimulatedCoordinator | EmbeddedServer", machine: Machine) -> None:
         self._server = server
         self._machine = machine
 
     async def get(self, prefix: str) -> Listing:
-        server = self._server
-
-        def read() -> Listing:
-            found = {key: record for key, record in server.records.items() if key.startswith(prefix)}
-            return Listing(found, server.revision)
-
-        return await self._ask(read)
+        listing: Listing = await self._ask("get", prefix)
+        return listing
 
     async def commit(self, guards: Collection[Guard], puts: Collection[Put], deletes: Collection[str] = ()) -> Commit:
         check_sizes(guards, puts, deletes)
         try:
-            return await self._ask(lambda: self._server.commit(guards, puts, deletes))
+            commit: Commit = await self._ask("commit", guards, puts, deletes)
         except CoordinatorAwayError:
-            self._server.unknown_count += 1
-            return Commit(CommitOutcome.UNKNOWN)
+            commit = Commit(CommitOutcome.UNKNOWN)
+        server = self._server
+        if commit.outcome is CommitOutcome.UNKNOWN:
+            server.unknown_count += 1
+        elif isinstance(server, EmbeddedServer) and server.trap is not None:
+            server.agenda.after(0, server.trap)
+            server.trap = None
+        return commit
 
     async def watch(self, prefix: str, since: int) -> AsyncIterator[Changes]:
-        server = self._server
+        server, machine = self._server, self._machine
+        loop = machine.loop
+        heard: asyncio.Queue[Changes | CoordinatorError] = asyncio.Queue()
+        last_us = 0
+
+        def answer(item: Changes | CoordinatorError) -> None:
+            nonlocal last_us
+
+            def arrive() -> None:
+                if machine.loop is loop:
+                    with machine.running():
+                        heard.put_nowait(item)
+
+            # In order, as all of one connection.
+            last_us = max(last_us, machine.clock.us + server.chance.randrange(server.latency_us))
+            server.agenda.at(last_us, arrive)
+
+        server.agenda.after(server.chance.randrange(server.latency_us), lambda: server.stream(prefix, since, answer))
         while True:
-            begin = since
-            found, since = await self._ask(lambda: (server.changes_since(prefix, begin), server.revision))  # noqa: B023 - it is awaited here
-            for changes in found:
-                yield changes
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._news(since), _SILENCE_S)
+            item = await heard.get()
+            if isinstance(item, CoordinatorError):
+                raise item
+            yield item
 
     async def grant(self, ttl_s: int) -> LeaseGrant:
-        return await self._ask(lambda: self._server.grant(ttl_s))
+        granted: LeaseGrant = await self._ask("grant", ttl_s)
+        return granted
 
     async def keep(self, lease: int) -> None:
-        await self._ask(lambda: self._server.keep(lease))
+        await self._ask("keep", lease)
 
     async def revoke(self, lease: int) -> None:
-        await self._ask(lambda: self._server.revoke(lease))
+        await self._ask("revoke", lease)
 
     async def close(self) -> None:
         """There is no connection."""
 
-    def _news(self, since: int) -> asyncio.Future[None]:
-        """Done some time after there is a revision behind another."""
-        news: asyncio.Future[None] = self._machine.loop.create_future()
-        server, machine = self._server, self._machine
-
-        def arrive() -> None:
-            with machine.running():
-                if not news.done():
-                    news.set_result(None)
-
-        def commit() -> None:
-            server.agenda.after(server.chance.randrange(server.latency_us), arrive)
-
-        if server.revision > since:
-            commit()
-        else:
-            server.waiting.append(commit)
-        return news
-
-    async def _ask(self, act: Callable[[], T]) -> T:
+    async def _ask(self, name: str, *arguments: Any) -> Any:
         """What a request does at the coordinator, if it comes there and its answer comes back in time."""
-        server, agenda, chance = self._server, self._server.agenda, self._server.chance
-        answer: asyncio.Future[T] = self._machine.loop.create_future()
+        server, agenda, chance, machine = self._server, self._server.agenda, self._server.chance, self._machine
+        answer: asyncio.Future[Any] = machine.loop.create_future()
 
-        def answered(settle: Callable[[], None]) -> None:
-            with self._machine.running():
-                if not answer.done():
-                    settle()
+        def settle(result: Any) -> None:
+            with machine.running():
+                if answer.done():
+                    return
+                if isinstance(result, Exception):
+                    answer.set_exception(result)
+                else:
+                    answer.set_result(result)
 
-        def arrive() -> None:
-            if not server.has_quorum:
-                if chance.random() < 0.5:  # a member has it, and proposes it again until there is a quorum
-                    agenda.after(chance.randrange(1, 3_000_000), arrive)
-                return
-            try:
-                result = act()
-            except Exception as error:  # noqa: BLE001 - what it raises is the answer
-                raised = error
-                self._answer_later(lambda: answered(lambda: answer.set_exception(raised)))
-            else:
-                self._answer_later(lambda: answered(lambda: answer.set_result(result)))
+        def answered(result: Any) -> None:
+            if chance.random() >= server.losses:
+                agenda.after(chance.randrange(server.latency_us), lambda: settle(result))
 
-        away = CoordinatorAwayError("no answer in time")
-        agenda.after(_TIMEOUT_US, lambda: answered(lambda: answer.set_exception(away)))
+        agenda.after(_TIMEOUT_US, lambda: settle(CoordinatorAwayError("no answer in time")))
         if chance.random() >= server.losses:
-            agenda.after(chance.randrange(server.latency_us), arrive)
+            agenda.after(chance.randrange(server.latency_us), lambda: server.handle(name, arguments, answered))
         return await answer
-
-    def _answer_later(self, answer: Callable[[], None]) -> None:
-        server = self._server
-        if server.chance.random() >= server.losses:
-            server.agenda.after(server.chance.randrange(server.latency_us), answer)

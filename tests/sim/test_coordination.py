@@ -2,38 +2,54 @@
 
 import asyncio
 import random
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from heliograph.cluster.coordination.holding import HeldLease, take_lease
-from heliograph.cluster.coordination.interface import CommitOutcome, Coordinator, CoordinatorError, Guard, Put
+from heliograph.cluster.coordination.interface import CommitOutcome, Coordinator, CoordinatorError, Guard, Listing, Put
 from heliograph.cluster.coordination.mirror import Mirror
-from sim.coordinator import SimulatedCoordinator
+from heliograph.storage.state.awaited import AwaitedCommits
+from heliograph.storage.state.interface import StateBatch
+from sim.coordinator import EmbeddedServer, SimulatedCoordinator
 from sim.machine import Machines
 
 _TTL_S = 5
 _SEEDS = range(12, 20)
 
+Server: TypeAlias = SimulatedCoordinator | EmbeddedServer
+
 
 class Node:
     """Wants to be the one node of a cluster that holds a key, and has a mirror of it."""
 
-    def __init__(self, machines: Machines, server: SimulatedCoordinator, name: str) -> None:
+    def __init__(self, machines: Machines, server: Server, name: str) -> None:
         self.machine = machines.add(name)
         self.name = name
         self.held: HeldLease | None = None
         self.terms = 0
+        self.tries = 0
         self.away: list[str] = []
         self._coordinator = server.client(self.machine)
         self.mirror = Mirror(self._coordinator, "/", lambda keys: None, self.away.append)
-        for work in (self._hold(), self.mirror.run()):
-            self.machine.loop.create_task(work)
+        self.key = f"/count/{name}"
+        self.counted = 0  # that the coordinator has committed
+        loop = self.machine.loop
+        self._work = [loop.create_task(work) for work in (self._hold(), self._count())]
+        loop.create_task(self.mirror.run())
 
     @property
     def is_holder(self) -> bool:
         """Whether it would act for the cluster now; while it is paused it does nothing."""
         with self.machine.running():
             return not self.machine.is_paused and self.held is not None and self.held.is_held
+
+    def ask(self) -> "asyncio.Task[Listing]":
+        """Read what there is, and write nothing from now on."""
+        for task in self._work:
+            task.cancel()
+        return self.machine.loop.create_task(self._coordinator.get("/"))
 
     async def _hold(self) -> None:
         while True:
@@ -48,6 +64,14 @@ class Node:
             except CoordinatorError:
                 pass
             await asyncio.sleep(2)  # of the simulation
+
+    async def _count(self) -> None:
+        while True:
+            self.tries += 1
+            written = await self._coordinator.commit((), [Put(self.key, b"%d" % self.tries)])
+            if written.outcome is CommitOutcome.COMMITTED:
+                self.counted = self.tries
+            await asyncio.sleep(1)  # of the simulation
 
     async def _is_written(self, coordinator: Coordinator, lease: HeldLease) -> bool:
         value = f"{self.name} {lease.id}".encode()
@@ -65,45 +89,95 @@ def run(machines: Machines, seconds: float, nodes: list[Node]) -> None:
         assert len(holders) < 2, f"{holders} at once, at {machines.time.us} us"
 
 
-def trouble(machines: Machines, server: SimulatedCoordinator, nodes: list[Node], chance: random.Random) -> None:
+def trouble(machines: Machines, server: Server, nodes: list[Node], chance: random.Random) -> None:
     what = chance.random()
     if what < 0.3:
+        chance.choice(nodes).machine.pause(chance.randrange(1, 12_000_000))
+    elif what < 0.5:
+        chance.choice(nodes).machine.clock.wall_us += chance.randrange(-3_600_000_000, 3_600_000_000)
+    elif isinstance(server, EmbeddedServer):
+        server.trap = lambda: end(machines, server, nodes, chance)
+    elif what < 0.8:
         server.lose_quorum()
         machines.agenda.after(chance.randrange(1, 15_000_000), server.regain_quorum)
-    elif what < 0.6:
-        chance.choice(nodes).machine.pause(chance.randrange(1, 12_000_000))
-    elif what < 0.8:
-        server.compact()
     else:
-        chance.choice(nodes).machine.clock.wall_us += chance.randrange(-3_600_000_000, 3_600_000_000)
+        server.compact()
 
 
-def simulate(seed: int) -> tuple[int, int]:
+def end(machines: Machines, server: EmbeddedServer, nodes: list[Node], chance: random.Random) -> None:
+    """Kill the core node, and start it again: it has all that nodes count on."""
+    server.kill(power=chance.random() < 0.7)
+    counted = [node.counted for node in nodes]
+
+    def start() -> None:
+        server.start()
+        kept = [int(server.records[node.key].value) if node.key in server.records else 0 for node in nodes]
+        assert all(a >= b for a, b in zip(kept, counted, strict=True)), f"{counted} was committed, and {kept} is kept"
+
+    machines.agenda.after(chance.randrange(1, 8_000_000), start)
+
+
+def a_server(kind: str, machines: Machines, chance: random.Random, path: Path) -> Server:
+    if kind == "embedded":
+        return EmbeddedServer(machines.add(f"core {chance.random()}"), machines.agenda, chance, path)
+    return SimulatedCoordinator(machines.time, machines.agenda, chance)
+
+
+def simulate(kind: str, seed: int, path: Path) -> tuple[int, int]:
     """A cluster in all kinds of trouble, then without; how often a lease was taken, and an outcome was not known."""
     chance = random.Random(seed)
     machines = Machines()
-    server = SimulatedCoordinator(machines.time, machines.agenda, chance)
     with machines.installed():
+        server = a_server(kind, machines, chance, path / str(seed))
         nodes = [Node(machines, server, f"{seed} {number}") for number in range(3)]
         for _ in range(8):
-            run(machines, chance.uniform(0.1, 10.0), nodes)
+            run(machines, 12.0 if kind == "embedded" else chance.uniform(0.1, 10.0), nodes)
             trouble(machines, server, nodes, chance)
         server.losses, server.latency_us = 0.0, 500
         run(machines, 30.0, nodes)
         assert [node.is_holder for node in nodes].count(True) == 1, f"seed {seed}: one holds it in the end"
-        assert [node.mirror.records for node in nodes] == [server.records] * 3, f"seed {seed}: mirrors are equal"
+        for node in nodes:
+            node.ask()
+        run(machines, 10.0, nodes)  # the lease ends, and all is quiet
+        listed = nodes[0].ask()
+        run(machines, 1.0, nodes)
+        records = listed.result().records
+        assert [node.mirror.records for node in nodes] == [records] * 3, f"seed {seed}: mirrors are equal"
         for node in nodes:
             node.machine.new_process()
     return sum(node.terms for node in nodes), server.unknown_count
 
 
-def test_no_two_nodes_hold_a_lease_at_once_and_mirrors_end_equal() -> None:
-    terms, unknown = (sum(counts) for counts in zip(*map(simulate, _SEEDS), strict=True))
+@pytest.mark.parametrize("kind", ["etcd", "embedded"])
+def test_no_two_nodes_hold_a_lease_at_once_and_mirrors_end_equal(kind: str, tmp_path: Path) -> None:
+    counts = [simulate(kind, seed, tmp_path) for seed in _SEEDS]
+    terms, unknown = (sum(one) for one in zip(*counts, strict=True))
     assert terms > 2 * len(_SEEDS), "it is lost and taken again"
     assert unknown > len(_SEEDS), "outcomes are not known"
 
 
-def test_a_holder_that_does_not_ask_before_it_acts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_before_the_disk_has_it_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async def at_once(self: AwaitedCommits, batch: StateBatch) -> None:
+        tasks.append(asyncio.ensure_future(commit(self, batch)))
+
+    tasks: list[asyncio.Future[None]] = []
+    commit = AwaitedCommits.commit
+
+    def search() -> None:
+        for seed in range(12, 60):
+            simulate("embedded", seed, tmp_path)
+
+    monkeypatch.setattr(AwaitedCommits, "commit", at_once)
+    with pytest.raises(AssertionError, match="was committed, and"):
+        search()
+
+
+def test_a_holder_that_does_not_ask_before_it_acts_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(HeldLease, "is_held", True)
+
+    def search() -> None:
+        for seed in range(12, 60):
+            simulate("etcd", seed, tmp_path)
+
     with pytest.raises(AssertionError, match="at once"):
-        test_no_two_nodes_hold_a_lease_at_once_and_mirrors_end_equal()
+        search()

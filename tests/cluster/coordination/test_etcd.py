@@ -1,23 +1,18 @@
 """The coordinator against real etcd: three members that are killed, paused, compacted, and one with users and TLS."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from cluster.coordination.coordinators import a_coordinator, first_of, put
 from heliograph.cluster.coordination.etcd import EtcdCoordinator, EtcdLogin
 from heliograph.cluster.coordination.interface import (
-    OPERATIONS_MAX,
     VALUE_BYTES_MAX,
-    Changes,
-    Commit,
     CommitOutcome,
     Coordinator,
     CoordinatorAwayError,
     CoordinatorRefusedError,
-    Guard,
-    LeaseGoneError,
     Put,
     WatchGoneError,
 )
@@ -38,13 +33,6 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
         yield cluster
 
 
-def a_coordinator(etcd: Etcd, login: EtcdLogin | None = None, first: int = 0) -> EtcdCoordinator:
-    context = ssl.create_default_context(cafile=etcd.cafile) if etcd.cafile else True
-    transport = AsyncDialedTransport(Outbound().dialer("cluster.coordination"), context)
-    endpoints = [*etcd.endpoints[first:], *etcd.endpoints[:first]]
-    return EtcdCoordinator(endpoints, transport, login, timeout_s=2.0)
-
-
 @pytest.fixture
 async def coordinator(etcd: Etcd) -> AsyncIterator[EtcdCoordinator]:
     coordinator = a_coordinator(etcd)
@@ -56,12 +44,6 @@ async def coordinator(etcd: Etcd) -> AsyncIterator[EtcdCoordinator]:
 def prefix(request: pytest.FixtureRequest) -> str:
     """Where the records of a test are; the members serve all tests."""
     return f"/{request.node.name}/"
-
-
-async def put(coordinator: Coordinator, key: str, value: bytes) -> int:
-    committed = await coordinator.commit((), [Put(key, value)])
-    assert committed.outcome is CommitOutcome.COMMITTED
-    return committed.revision
 
 
 async def until_committed(coordinator: Coordinator, key: str, value: bytes) -> None:
@@ -77,56 +59,7 @@ async def until_committed(coordinator: Coordinator, key: str, value: bytes) -> N
             return
 
 
-async def first_of(watch: AsyncIterator[Changes], count: int = 1) -> list[Changes]:
-    found: list[Changes] = []
-    async for changes in watch:
-        found.append(changes)
-        if len(found) == count:
-            break
-    return found
-
-
-# --- records
-
-
-async def test_a_commit_writes_all_of_it_or_nothing(coordinator: EtcdCoordinator, prefix: str) -> None:
-    first = await coordinator.commit([Guard(prefix + "a", 0)], [Put(prefix + "a", b"1"), Put(prefix + "b", b"\x00")])
-    assert first.outcome is CommitOutcome.COMMITTED
-    again = await coordinator.commit([Guard(prefix + "a", 0)], [Put(prefix + "a", b"2")])
-    assert again == Commit(CommitOutcome.CONFLICT)
-    second = await coordinator.commit([Guard(prefix + "a", first.revision)], [Put(prefix + "a", b"")], [prefix + "b"])
-    snapshot = await coordinator.get(prefix)
-    assert {key: (one.value, one.revision) for key, one in snapshot.records.items()} == {
-        prefix + "a": (b"", second.revision)
-    }
-    assert snapshot.revision >= second.revision > first.revision
-
-
-@pytest.mark.parametrize(
-    ("puts", "fault"),
-    [
-        ([Put("/large", bytes(VALUE_BYTES_MAX + 1))], "the record '/large' has 65537 bytes; 65536 may be in one"),
-        ([Put(f"/{number}", b"") for number in range(OPERATIONS_MAX + 1)], "a commit of 101 operations; 100 may be"),
-    ],
-)
-async def test_what_is_too_large_is_not_sent(coordinator: EtcdCoordinator, puts: list[Put], fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        await coordinator.commit((), puts)
-
-
 # --- watches
-
-
-async def test_a_watch_has_every_change_behind_a_revision(coordinator: EtcdCoordinator, prefix: str) -> None:
-    since = await put(coordinator, prefix + "a", b"1")
-    both = (await coordinator.commit((), [Put(prefix + "a", b"2"), Put(prefix + "b", b"3")])).revision
-    gone = (await coordinator.commit((), (), [prefix + "a"])).revision
-    await put(coordinator, "/elsewhere", b"")
-    found = await first_of(coordinator.watch(prefix, since), 2)
-    assert [(one.revision, {key: record and record.value for key, record in one.records.items()}) for one in found] == [
-        (both, {prefix + "a": b"2", prefix + "b": b"3"}),
-        (gone, {prefix + "a": None}),
-    ]
 
 
 async def test_a_watch_that_begins_before_a_compaction_says_so(
@@ -237,24 +170,6 @@ async def test_nothing_listens(etcd: Etcd) -> None:
     with pytest.raises(CoordinatorAwayError, match=r"http://127.0.0.1:1: .*; http://127.0.0.1:2: "):
         await first_of(coordinator.watch("/a", 1))
     await coordinator.close()
-
-
-# --- leases
-
-
-async def test_a_record_ends_with_its_lease(coordinator: EtcdCoordinator, prefix: str) -> None:
-    lease = await coordinator.grant(60)
-    assert lease.ttl_s >= 60
-    written = await coordinator.commit((), [Put(prefix + "a", b"1", lease.id)])
-    await coordinator.keep(lease.id)
-    await coordinator.revoke(lease.id)
-    [changes] = await first_of(coordinator.watch(prefix, written.revision))
-    assert changes.records == {prefix + "a": None}
-    with pytest.raises(LeaseGoneError):
-        await coordinator.keep(lease.id)
-    with pytest.raises(LeaseGoneError):
-        await coordinator.commit((), [Put(prefix + "a", b"2", lease.id)])
-    await coordinator.revoke(lease.id)
 
 
 # --- users, TLS, and a disk that is full
