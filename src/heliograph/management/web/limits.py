@@ -30,6 +30,7 @@ _WAITING_OF_A_CALLER: Final = 8  # unless no more than so many are its own
 _PIECE_S: Final = 20.0  # a caller whose body comes slower is taken for gone
 _BODY_S: Final = 120.0
 _UPLOAD_S: Final = 3600.0
+_OK_BELOW: Final = 300  # statuses of a request that was answered
 _CREDENTIALS: Final = frozenset((b"authorization", b"cookie"))
 _SENDS_BODY: Final = frozenset((b"content-length", b"transfer-encoding"))
 _READS: Final = frozenset(("GET", "HEAD"))
@@ -63,7 +64,8 @@ class Limits:
     Changes and publishing have none: who makes many in a row does not give them up.
 
     A few requests begin in a turn of the loop, and callers take turns there: a request waits for one of each other
-    caller at the most, and not behind a crowd.
+    caller at the most, and not behind a crowd. Credentials are a caller of their own once they were good: until then
+    all of one address are one, or a crowd with false ones would be as many callers.
 
     Args:
         app: What is called.
@@ -89,6 +91,7 @@ class Limits:
         self._stranger_per_s, self._caller_per_s = per_s
         self._entrance = _Entrance()
         self._paces: dict[int, _Pace] = {}  # of strangers by their addresses, of callers by their credentials
+        self._proved: dict[int, None] = {}  # credentials that were good; the one that was here last is at the end
         self._refused_s = refused_s
         self._waiting = 0  # for their pace, or to be refused
         # The places of strangers whose bodies are not there yet, the oldest first.
@@ -102,7 +105,7 @@ class Limits:
         place = None if is_local(address) else place_of(address)
         is_stranger = self._is_stranger(scope)
         owner = hash(place_of(address) if is_stranger else _credentials(scope))
-        await self._entrance.enter(owner)
+        await self._entrance.enter(owner if is_stranger or self._is_proved(owner) else ~hash(place_of(address)))
         pace = self._pace_of(scope, owner, is_stranger)
         if pace is not None and not await self._has_turn(pace):
             whose = "without credentials from there" if is_stranger else "with these credentials"
@@ -122,10 +125,33 @@ class Limits:
             if is_stranger:
                 await self._of_stranger(scope, body, send, place)
             else:
-                await self._bounded(scope, body, send)
+                await self._bounded(scope, body, self._watched(send, owner))
         if body.has_given_way and not body.has_answer:
             await asyncio.sleep(self._refused_s)  # the pace of its next try
             await _GAVE_WAY(scope, body.receive, send)
+
+    def _is_proved(self, owner: int) -> bool:
+        """Whether credentials were good before."""
+        if owner not in self._proved:
+            return False
+        self._proved[owner] = self._proved.pop(owner)  # the one that was here last leaves last
+        return True
+
+    def _watched(self, send: Send, owner: int) -> Send:
+        """Remember credentials with which something is answered."""
+
+        async def send_and_look(message: Message) -> None:
+            if (
+                message["type"] == "http.response.start"
+                and message["status"] < _OK_BELOW
+                and not self._is_proved(owner)
+            ):
+                if len(self._proved) >= _CALLERS_MAX:
+                    del self._proved[next(iter(self._proved))]
+                self._proved[owner] = None
+            await send(message)
+
+        return send_and_look
 
     async def _of_stranger(self, scope: Scope, body: "_Body", send: Send, place: int | None) -> None:
         body.on_whole = lambda: self._sending.pop(body, None)
