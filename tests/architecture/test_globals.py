@@ -20,6 +20,7 @@ ALLOWED = {
     "rules/functions/patterns.py _long_pattern",
     "rules/functions/patterns.py _short_pattern",
     "rules/bounded_pattern.py _steps_of_repetitions",
+    "storage/columnar/offloaded.py _record_of",
     "storage/topic_filter.py topic_filter",
     "management/api/client_objects.py _answers",
     "management/api/configs.py _schema",
