@@ -111,6 +111,7 @@ class SimulatedCoordinator:
             answer(WatchGoneError(f"what was before revision {self.compacted} is forgotten"))
             return
         first = bisect.bisect_right(self.changes, since, key=lambda one: one.revision)
+        answer(Changes(since, {}))
         for one in self.changes[first:]:
             records = {key: record for key, record in one.records.items() if key.startswith(prefix)}
             if records:
@@ -159,7 +160,7 @@ class SimulatedCoordinator:
         self.keep(number)
         return LeaseGrant(number, ttl_s)
 
-    def keep(self, number: int) -> None:
+    def keep(self, number: int, timeout_s: float = 0.0) -> None:
         lease = self._leases.get(number)
         if lease is None:
             raise LeaseGoneError(f"the lease {number:x} has ended")
@@ -320,8 +321,8 @@ class _Client(Coordinator):
         granted: LeaseGrant = await self._ask("grant", ttl_s)
         return granted
 
-    async def keep(self, lease: int) -> None:
-        await self._ask("keep", lease)
+    async def keep(self, lease: int, timeout_s: float) -> None:
+        await self._ask("keep", lease, timeout_s)
 
     async def revoke(self, lease: int) -> None:
         await self._ask("revoke", lease)

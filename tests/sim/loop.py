@@ -49,6 +49,7 @@ class Clock:
     def module(self) -> SimpleNamespace:
         """What `import time` gives the code under test."""
         return SimpleNamespace(
+            clock_gettime=lambda _clock: self.uptime_us / 1e6,
             thread_time=lambda: self.uptime_us / 1e6,
             monotonic=lambda: self.uptime_us / 1e6,
             monotonic_ns=lambda: self.uptime_us * 1000,

@@ -25,6 +25,8 @@ async def put(coordinator: Coordinator, key: str, value: bytes) -> int:
 
 async def first_of(watch: AsyncIterator[Changes], count: int = 1) -> list[Changes]:
     found: list[Changes] = []
+    listens = await anext(watch)
+    assert not listens.records
     async for changes in watch:
         found.append(changes)
         if len(found) == count:

@@ -95,12 +95,12 @@ async def test_a_record_ends_with_its_lease(coordinator: Coordinator, prefix: st
     lease = await coordinator.grant(60)
     assert lease.ttl_s >= 60
     written = await coordinator.commit((), [Put(prefix + "a", b"1", lease.id)])
-    await coordinator.keep(lease.id)
+    await coordinator.keep(lease.id, 5.0)
     await coordinator.revoke(lease.id)
     [changes] = await first_of(coordinator.watch(prefix, written.revision))
     assert changes.records == {prefix + "a": None}
     with pytest.raises(LeaseGoneError):
-        await coordinator.keep(lease.id)
+        await coordinator.keep(lease.id, 5.0)
     with pytest.raises(LeaseGoneError):
         await coordinator.commit((), [Put(prefix + "a", b"2", lease.id)])
     await coordinator.revoke(lease.id)
@@ -124,7 +124,7 @@ async def test_an_embedded_one_goes_on_where_it_was(tmp_path: Path) -> None:
     assert await after.get("/") == listing
     with pytest.raises(WatchGoneError, match=f"changes before revision {listing.revision} are not kept"):
         await first_of(after.watch("/", first))
-    await after.keep(lease.id)
+    await after.keep(lease.id, 5.0)
     await after.revoke(lease.id)
     assert list((await after.get("/")).records) == ["/c"], "a lease is known over a restart"
     await after.close()

@@ -88,6 +88,7 @@ class EmbeddedCoordinator(Coordinator):
             return await self._write(puts, deletes)
 
     async def watch(self, prefix: str, since: int) -> AsyncIterator[Changes]:
+        yield Changes(since, {})
         while True:
             if since < self._forgotten:
                 raise WatchGoneError(f"changes before revision {self._forgotten} are not kept")
@@ -186,7 +187,7 @@ class EmbeddedCoordinator(Coordinator):
             self._begin(number)
         return LeaseGrant(number, ttl_s)
 
-    async def keep(self, lease: int) -> None:
+    async def keep(self, lease: int, timeout_s: float) -> None:
         self._lease(lease)
         self._begin(lease)
 
@@ -202,12 +203,12 @@ class EmbeddedCoordinator(Coordinator):
             task.cancel()
 
     def _lease(self, number: int) -> None:
-        """Raises `LeaseGoneError` if there is no such lease; 0 is none."""
+        """Raises `LeaseGoneError` if there is no such lease; 0 stands for no lease."""
         if number and number not in self._leases:
             raise LeaseGoneError(f"the lease {number:x} has ended")
 
     def _begin(self, number: int) -> None:
-        """Have a lease last from now on."""
+        """Start the time of a lease, or start it again."""
         lease = self._leases[number]
         lease.stop()
         lease.timer = asyncio.get_running_loop().call_later(lease.ttl_s, self._expire, number)

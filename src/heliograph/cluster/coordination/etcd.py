@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
 _SILENCE_S: Final = 30.0
 
 _NOT_FOUND: Final = 5
+_SHOWN_MAX: Final = 200
 # What a call, or a watch, is refused with when its token has ended, or was given before etcd asked for logins.
 _LOGIN_OVER: Final = ("invalid auth token", "user name is empty")
 
@@ -118,8 +119,10 @@ class EtcdCoordinator(Coordinator):
             request = {"create_request": _range_from(prefix, following)}
             try:
                 async for line in self._lines(endpoint, "watch", request):
-                    problems.clear()
+                    if line.get("created"):
+                        yield Changes(following - 1, {})
                     for changes in _changes(line):
+                        problems.clear()
                         following = changes.revision + 1
                         yield changes
                 problems.append(f"{endpoint} ended the watch")
@@ -139,8 +142,8 @@ class EtcdCoordinator(Coordinator):
         answer = await self._read("lease/grant", {"TTL": str(ttl_s)})
         return LeaseGrant(int(answer["ID"]), int(answer["TTL"]))
 
-    async def keep(self, lease: int) -> None:
-        answer = await self._read("lease/keepalive", {"ID": str(lease)})
+    async def keep(self, lease: int, timeout_s: float) -> None:
+        answer = await self._read("lease/keepalive", {"ID": str(lease)}, timeout_s / len(self._endpoints))
         if not int(answer["result"].get("TTL", 0)):
             raise LeaseGoneError(f"the lease {lease:x} has ended")
 
@@ -155,17 +158,17 @@ class EtcdCoordinator(Coordinator):
 
     # --- requests
 
-    async def _read(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def _read(self, path: str, request: dict[str, Any], timeout_s: float | None = None) -> dict[str, Any]:
         """The answer to a request that may be sent again."""
         problems: list[str] = []
         for _ in self._endpoints:
             try:
-                return await self._call(path, request)
+                return await self._call(path, request, timeout_s)
             except _UnknownError as error:
                 problems.append(str(error))
         raise CoordinatorAwayError("; ".join(problems))
 
-    async def _call(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def _call(self, path: str, request: dict[str, Any], timeout_s: float | None = None) -> dict[str, Any]:
         """The answer to a request that reaches one member at most.
 
         Raises:
@@ -176,7 +179,7 @@ class EtcdCoordinator(Coordinator):
         for _ in range(len(self._endpoints)):
             endpoint = self._endpoints[0]
             try:
-                return await self._with_login(endpoint, path, request)
+                return await self._with_login(endpoint, path, request, timeout_s or self._timeout_s)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 problems.append(_problem(endpoint, error))
                 self._turn(endpoint)
@@ -185,20 +188,20 @@ class EtcdCoordinator(Coordinator):
                 raise _UnknownError(_problem(endpoint, error)) from error
         raise CoordinatorAwayError("; ".join(problems))
 
-    async def _with_login(self, endpoint: str, path: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def _with_login(self, endpoint: str, path: str, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         for _ in range(2):  # with a token from before, and with a new one
             await self._log_in(endpoint)
             try:
-                return self._answer(endpoint, await self._send(endpoint, path, request))
+                return self._answer(endpoint, await self._send(endpoint, path, request, timeout_s))
             except _LoginOverError as error:
                 fault = str(error)
         raise CoordinatorRefusedError(f"{endpoint}: {fault}")
 
-    async def _send(self, endpoint: str, path: str, request: dict[str, Any]) -> httpx.Response:
-        headers = {"Grpc-Timeout": f"{round(self._timeout_s * 1000)}m", **self._authorization()}
+    async def _send(self, endpoint: str, path: str, request: dict[str, Any], timeout_s: float) -> httpx.Response:
+        # etcd has a deadline of its own, a bit earlier, so that its answer says more than silence.
+        headers = {"Grpc-Timeout": f"{round(timeout_s * 800)}m", **self._authorization()}
         url = f"{endpoint}/v3/{path}"
-        # etcd has a deadline of its own, so that its answer says more than silence.
-        return await self._client.post(url, json=request, headers=headers, timeout=self._timeout_s + 1)
+        return await self._client.post(url, json=request, headers=headers, timeout=timeout_s)
 
     async def _lines(self, endpoint: str, path: str, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """The lines of an answer that does not end."""
@@ -216,10 +219,10 @@ class EtcdCoordinator(Coordinator):
                     yield self._line(endpoint, line)
 
     def _line(self, endpoint: str, line: str) -> dict[str, Any]:
-        document = json.loads(line)
-        if "error" in document:
-            raise _UnknownError(f"{endpoint}: {document['error'].get('message', document['error'])}")
-        result: dict[str, Any] = document["result"]
+        try:
+            result: dict[str, Any] = json.loads(line)["result"]
+        except (ValueError, KeyError, TypeError):
+            raise _UnknownError(f"{endpoint}: {line[:_SHOWN_MAX]}") from None
         if result.get("canceled"):
             if int(result.get("compact_revision", 0)):
                 raise WatchGoneError(f"etcd has forgotten what was before revision {result['compact_revision']}")
@@ -231,7 +234,9 @@ class EtcdCoordinator(Coordinator):
     def _answer(self, endpoint: str, response: httpx.Response) -> dict[str, Any]:
         """The document of an answer, or what it refuses."""
         if response.status_code == httpx.codes.OK:
-            answer: dict[str, Any] = response.json()
+            answer = _document(response)
+            if not answer or "error" in answer:  # of a stream, or of a proxy before it
+                raise _UnknownError(f"{endpoint}: {response.text[:_SHOWN_MAX]}")
             return answer
         code, message = _fault(response)
         where = f"{endpoint}: {message}"
@@ -254,7 +259,7 @@ class EtcdCoordinator(Coordinator):
         if self._login is None or self._token:
             return
         request = {"name": self._login.username, "password": self._login.password}
-        answer = self._answer(endpoint, await self._send(endpoint, "auth/authenticate", request))
+        answer = self._answer(endpoint, await self._send(endpoint, "auth/authenticate", request, self._timeout_s))
         self._token = str(answer["token"])
 
     def _authorization(self) -> dict[str, str]:
@@ -275,11 +280,20 @@ def _problem(endpoint: str, error: Exception) -> str:
 
 def _fault(response: httpx.Response) -> tuple[int, str]:
     """Code and message of an answer that is an error."""
+    document = _document(response)
+    if not document:
+        return 0, f"status {response.status_code}: {response.text[:_SHOWN_MAX]!r}"
+    code = document.get("code")
+    return code if isinstance(code, int) else 0, str(document.get("message") or document.get("error"))
+
+
+def _document(response: httpx.Response) -> dict[str, Any]:
+    """The object that an answer has; empty where it has none."""
     try:
-        document = response.json()
-        return int(document.get("code", 0)), str(document.get("message") or document.get("error"))
-    except (ValueError, AttributeError):  # of a proxy before it
-        return 0, f"status {response.status_code}: {response.text[:200]!r}"
+        found = response.json()
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _b64(key: str) -> str:

@@ -1,8 +1,8 @@
 """A lease held by a node for as long as it may rely on it, which is shorter than the coordinator keeps it.
 
 A lease ends some time after its last renewal, by the coordinator's clock and at its leisure. Its holder counts from the
-moment when it sent the renewal, by its monotonic clock: so it has stopped before another node can begin, whatever
-delays and pauses lie between.
+moment when it sent the renewal, by a clock that is never set and goes on while the machine sleeps. So it has stopped
+before another node can begin, whatever delays and pauses lie between.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from heliograph.cluster.coordination.interface import Coordinator, CoordinatorEr
 
 _RENEWALS: Final = 3  # in the time of a lease
 _PAUSE_MIN_S: Final = 0.05
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class HeldLease:
@@ -22,10 +23,10 @@ class HeldLease:
         coordinator: Who keeps it.
         lease: Its number there.
         ttl_s: How long it lasts from a renewal on.
-        sent_s: When it was asked for, on the monotonic clock.
+        sent_s: When it was asked for, by `uptime_s`.
 
     Attributes:
-        until_s: Until when it can be relied on, on the monotonic clock.
+        until_s: Until when it can be relied on, by `uptime_s`.
     """
 
     def __init__(self, coordinator: Coordinator, lease: int, ttl_s: int, sent_s: float) -> None:
@@ -37,21 +38,22 @@ class HeldLease:
     @property
     def is_held(self) -> bool:
         """Whether it can be relied on now: ask before each use, since a process may have been paused."""
-        return time.monotonic() < self.until_s
+        return uptime_s() < self.until_s
 
     async def run(self) -> str:
         """Renew it until it is lost; returns why."""
         problem = ""
         while self.is_held:
-            left_s = self.until_s - time.monotonic()
+            left_s = self.until_s - uptime_s()
             pause_s = self._ttl_s / _RENEWALS if not problem else left_s / _RENEWALS
             await asyncio.sleep(max(_PAUSE_MIN_S, min(pause_s, left_s)))  # until a renewal is due
-            sent_s = time.monotonic()
+            sent_s = uptime_s()
             if sent_s >= self.until_s:
                 break
             try:
-                async with asyncio.timeout(self.until_s - sent_s):
-                    await self._coordinator.keep(self.id)
+                within_s = min(self.until_s - sent_s, self._ttl_s / _RENEWALS)
+                async with asyncio.timeout(within_s):
+                    await self._coordinator.keep(self.id, within_s)
             except LeaseGoneError as error:
                 self.until_s = sent_s
                 return str(error)
@@ -62,11 +64,16 @@ class HeldLease:
         return problem or "it could not be renewed in time"
 
     def __repr__(self) -> str:
-        return f"HeldLease({self.id:x}, {self.until_s - time.monotonic():.1f} s left)"
+        return f"HeldLease({self.id:x}, {self.until_s - uptime_s():.1f} s left)"
 
 
 async def take_lease(coordinator: Coordinator, ttl_s: int) -> HeldLease:
     """A lease, held from now on. Raises `CoordinatorError`."""
-    sent_s = time.monotonic()
+    sent_s = uptime_s()
     granted = await coordinator.grant(ttl_s)
     return HeldLease(coordinator, granted.id, granted.ttl_s, sent_s)
+
+
+def uptime_s() -> float:
+    """Seconds of a clock that is never set, and that goes on while the machine sleeps, where there is such a one."""
+    return time.clock_gettime(_CLOCK)

@@ -129,6 +129,8 @@ class Coordinator(ABC):
     def watch(self, prefix: str, since: int) -> AsyncIterator[Changes]:
         """What changes below a prefix behind a revision, in order, without end.
 
+        The first is empty: it comes as soon as the coordinator listens.
+
         It raises `CoordinatorAwayError` when it can hear nothing, and is begun again at the last revision that came.
         """
 
@@ -137,8 +139,8 @@ class Coordinator(ABC):
         """A new lease; it may last longer than it was asked for."""
 
     @abstractmethod
-    async def keep(self, lease: int) -> None:
-        """Renew a lease. Raises `LeaseGoneError`."""
+    async def keep(self, lease: int, timeout_s: float) -> None:
+        """Renew a lease, within some seconds, however many members are asked. Raises `LeaseGoneError`."""
 
     @abstractmethod
     async def revoke(self, lease: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -43,20 +44,21 @@ class Mirror:
         """Read and watch for ever."""
         pause_s = _PAUSE_S
         while True:
+            began_s = time.monotonic()
             try:
                 await self._read()
-                pause_s = _PAUSE_S
                 await self._watch()
             except WatchGoneError:
                 continue  # read again at once
             except CoordinatorError as error:
                 self._say_away(str(error))
+                if time.monotonic() - began_s > _PAUSE_MAX_S:  # it was there for a while
+                    pause_s = _PAUSE_S
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # before it asks again
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
     async def _read(self) -> None:
         listing = await self._coordinator.get(self._prefix)
-        self._say_away("")
         before, self.records, self.revision = self.records, listing.records, listing.revision
         changed = [key for key in {**before, **self.records} if before.get(key) != self.records.get(key)]
         if changed:
@@ -64,6 +66,9 @@ class Mirror:
 
     async def _watch(self) -> None:
         async for changes in self._coordinator.watch(self._prefix, self.revision):
+            self._say_away("")
+            if not changes.records:
+                continue
             self.revision = changes.revision
             for key, record in changes.records.items():
                 if record is None:
