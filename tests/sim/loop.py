@@ -7,13 +7,15 @@ wait in `Agenda`.
 
 import asyncio
 import heapq
+import inspect
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from itertools import count
-from types import SimpleNamespace
+from types import CoroutineType, SimpleNamespace
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+from weakref import WeakSet
 
 START_US: Final = 1_700_000_000_000_000
 
@@ -101,6 +103,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
         self._numbers = count()
         self._sockets: set[socket.socket] = set()
+        self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self.failures: list[dict[str, Any]] = []  # what nobody caught
 
     def turn(self) -> None:
@@ -128,6 +131,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def drop(self) -> None:
         """The process is gone: nothing of it runs again."""
+        for task in self._tasks:
+            coroutine = task.get_coro()
+            if isinstance(coroutine, CoroutineType) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()  # one that never began is no mistake here
         self._ready.clear()
         self._timers.clear()
         for one in self._sockets:
@@ -182,6 +189,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def create_task(self, coro: Coroutine[Any, Any, T], **named: Any) -> "asyncio.Task[T]":  # type: ignore[override]  # what the kernel calls with, and no more
         task = asyncio.Task(coro, loop=self, **named)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # killed processes leave tasks behind
+        self._tasks.add(task)
         return task
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """The machines that simulated brokers run on: each has its clock, its disk, its chance, and nothing of the real one.
 
-Everything that production code takes from the machine comes through a few names: the modules `time` and `secrets`, the
-disk under storage, the thread that syncs logs. While `Machines.installed`, they are those of the machine that runs:
-`Machine.running` says which that is, for each piece of code of a broker that a simulation calls.
+Everything that production code takes from the machine comes through a few names: the modules `time`, `secrets` and
+`random`, the disk under storage, the thread that syncs logs. While `Machines.installed`, they are those of the machine
+that runs: `Machine.running` says which that is, for each piece of code of a broker that a simulation calls.
 """
 
 import asyncio
@@ -75,8 +75,8 @@ class Machines:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Have production code take from the machine that runs what it takes from a machine."""
-        modules = {"time": (time, _OfRunning("time")), "secrets": (secrets, _OfRunning("secrets"))}
+        """Have production code take from the machine that runs what it takes from a machine; in the end none runs."""
+        modules = {module.__name__: (module, _OfRunning(module.__name__)) for module in (time, secrets, random)}
         pairs: list[tuple[object, str, object]] = [(THIS_DISK, name, _of_running_disk(name)) for name in _DISK_METHODS]
         pairs += [
             (engine, "WriteBatch", FakeBatch),
@@ -90,7 +90,11 @@ class Machines:
                     if vars(module).get(attribute) is real:
                         pairs.append((module, attribute, simulated))
         with replaced(pairs):
-            yield
+            try:
+                yield
+            finally:
+                for machine in self._machines:
+                    machine.loop.drop()
 
 
 class Machine:
@@ -110,8 +114,9 @@ class Machine:
         self._disk_chance = random.Random(f"disk {seed}")
         self.disk = SimulatedDisk(self._disk_chance, self._later, lambda: time.us)
         self._turn_chance = itertools.cycle(self._disk_chance.choices(range(1, 20), k=97)).__next__
-        self.modules: dict[str, SimpleNamespace] = {
+        self.modules: dict[str, object] = {
             "time": self.clock.module(),
+            "random": random.Random(f"random {seed}"),
             "secrets": _secrets(random.Random(f"secrets {seed}")),
             "os": self.disk.system(),
         }

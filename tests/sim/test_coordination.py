@@ -143,8 +143,6 @@ def simulate(kind: str, seed: int, path: Path) -> tuple[int, int]:
         run(machines, 1.0, nodes)
         records = listed.result().records
         assert [node.mirror.records for node in nodes] == [records] * 3, f"seed {seed}: mirrors are equal"
-        for node in nodes:
-            node.machine.new_process()
     return sum(node.terms for node in nodes), server.unknown_count
 
 
@@ -168,7 +166,7 @@ def test_an_answer_before_the_disk_has_it_is_found(monkeypatch: pytest.MonkeyPat
             simulate("embedded", seed, tmp_path)
 
     monkeypatch.setattr(AwaitedCommits, "commit", at_once)
-    with pytest.raises(AssertionError, match="was committed, and"):
+    with pytest.raises(AssertionError, match="was committed, and|at once"):
         search()
 
 
