@@ -166,7 +166,7 @@ def test_an_answer_before_the_disk_has_it_is_found(monkeypatch: pytest.MonkeyPat
             simulate("embedded", seed, tmp_path)
 
     monkeypatch.setattr(AwaitedCommits, "commit", at_once)
-    with pytest.raises(AssertionError, match="was committed, and|at once"):
+    with pytest.raises(AssertionError, match=r"was committed, and|at once"):
         search()
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from heliograph.cluster.coordination.interface import Commit, Put
-from heliograph.cluster.membership import ClusterMember, Membership
+from heliograph.cluster.membership import ClusterMember, ClusterMembership
 from sim.coordinator import EmbeddedServer, SimulatedCoordinator
 from sim.machine import Machine, Machines
 
@@ -26,14 +26,14 @@ class Node:
         self.unreadable: list[str] = []
         self._server = server
         self._own = own
-        self.membership: Membership
+        self.membership: ClusterMembership
         self.start()
 
     def start(self) -> None:
         """A process begins."""
         self._own = msgspec.structs.replace(self._own, incarnation=self._own.incarnation + 1)
         with self.machine.running():
-            self.membership = Membership(
+            self.membership = ClusterMembership(
                 self._server.client(self.machine),
                 "farm",
                 self._own,

@@ -63,7 +63,7 @@ class _JoinWaitsError(Exception):
     """This node is no member yet; the text says what it waits for."""
 
 
-class Membership:
+class ClusterMembership:
     """This node's place in the cluster. Owned by its part.
 
     Args:
@@ -232,9 +232,7 @@ class Membership:
             self._on_waiting(waits_for)
 
     def __repr__(self) -> str:
-        return (
-            f"Membership({self.own.node!r}, {'member' if self.is_member else 'waiting'}, {len(self.members)} members)"
-        )
+        return f"ClusterMembership({self.own.node!r}, {'member' if self.is_member else 'waiting'}, {len(self.members)} members)"
 
 
 def _revision(listing: Listing, key: str) -> int:
