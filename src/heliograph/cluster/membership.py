@@ -232,7 +232,8 @@ class ClusterMembership:
             self._on_waiting(waits_for)
 
     def __repr__(self) -> str:
-        return f"ClusterMembership({self.own.node!r}, {'member' if self.is_member else 'waiting'}, {len(self.members)} members)"
+        state = "member" if self.is_member else "waiting"
+        return f"ClusterMembership({self.own.node!r}, {state}, {len(self.members)} members)"
 
 
 def _revision(listing: Listing, key: str) -> int:
