@@ -223,6 +223,12 @@ class EmbeddedServer:
             state.open()
             self._coordinator = EmbeddedCoordinator(state)
 
+    def break_disk(self, us: int) -> None:
+        """Have writes and syncs fail now and then, for so long."""
+        disk = self.machine.disk
+        disk.write_errors, disk.sync_errors = self.chance.choice((0.0, 0.2)), self.chance.choice((0.2, 0.6))
+        self.agenda.after(us, disk.heal)
+
     def kill(self, *, power: bool) -> None:
         """End the process at once; its connections break."""
         self._coordinator = None

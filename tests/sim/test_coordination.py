@@ -8,7 +8,15 @@ from typing import TypeAlias
 import pytest
 
 from heliograph.cluster.coordination.holding import HeldLease, take_lease
-from heliograph.cluster.coordination.interface import CommitOutcome, Coordinator, CoordinatorError, Guard, Listing, Put
+from heliograph.cluster.coordination.interface import (
+    CommitOutcome,
+    Coordinator,
+    CoordinatorError,
+    Guard,
+    Listing,
+    Put,
+    Record,
+)
 from heliograph.cluster.coordination.mirror import Mirror
 from heliograph.storage.state.awaited import AwaitedCommits
 from heliograph.storage.state.interface import StateBatch
@@ -16,6 +24,7 @@ from sim.coordinator import EmbeddedServer, SimulatedCoordinator
 from sim.machine import Machines
 
 _TTL_S = 5
+_COUNT = "/count"
 _SEEDS = range(12, 20)
 
 Server: TypeAlias = SimulatedCoordinator | EmbeddedServer
@@ -29,12 +38,10 @@ class Node:
         self.name = name
         self.held: HeldLease | None = None
         self.terms = 0
-        self.tries = 0
         self.away: list[str] = []
         self._coordinator = server.client(self.machine)
         self.mirror = Mirror(self._coordinator, "/", lambda keys: None, self.away.append)
-        self.key = f"/count/{name}"
-        self.counted = 0  # that the coordinator has committed
+        self.counted: list[int] = []  # what it has added to the count, as far as it knows
         loop = self.machine.loop
         self._work = [loop.create_task(work) for work in (self._hold(), self._count())]
         loop.create_task(self.mirror.run())
@@ -66,12 +73,17 @@ class Node:
             await asyncio.sleep(2)  # of the simulation
 
     async def _count(self) -> None:
+        coordinator = self._coordinator
         while True:
-            self.tries += 1
-            written = await self._coordinator.commit((), [Put(self.key, b"%d" % self.tries)])
-            if written.outcome is CommitOutcome.COMMITTED:
-                self.counted = self.tries
-            await asyncio.sleep(1)  # of the simulation
+            try:
+                record = (await coordinator.get(_COUNT)).records.get(_COUNT)
+                guard = Guard(_COUNT, 0 if record is None else record.revision)
+                count = count_of(record) + 1
+                if (await coordinator.commit([guard], [Put(_COUNT, b"%d" % count)])).outcome is CommitOutcome.COMMITTED:
+                    self.counted.append(count)
+            except CoordinatorError:
+                pass
+            await asyncio.sleep(0.5)  # of the simulation
 
     async def _is_written(self, coordinator: Coordinator, lease: HeldLease) -> bool:
         value = f"{self.name} {lease.id}".encode()
@@ -80,6 +92,10 @@ class Node:
             record = (await coordinator.get("/holder")).records.get("/holder")
             return record is not None and record.value == value
         return written.outcome is CommitOutcome.COMMITTED
+
+
+def count_of(record: Record | None) -> int:
+    return 0 if record is None else int(record.value)
 
 
 def run(machines: Machines, seconds: float, nodes: list[Node]) -> None:
@@ -95,6 +111,8 @@ def trouble(machines: Machines, server: Server, nodes: list[Node], chance: rando
         chance.choice(nodes).machine.pause(chance.randrange(1, 12_000_000))
     elif what < 0.5:
         chance.choice(nodes).machine.clock.wall_us += chance.randrange(-3_600_000_000, 3_600_000_000)
+    elif isinstance(server, EmbeddedServer) and what < 0.7:
+        server.break_disk(chance.randrange(1, 8_000_000))
     elif isinstance(server, EmbeddedServer):
         server.trap = lambda: end(machines, server, nodes, chance)
     elif what < 0.8:
@@ -107,12 +125,12 @@ def trouble(machines: Machines, server: Server, nodes: list[Node], chance: rando
 def end(machines: Machines, server: EmbeddedServer, nodes: list[Node], chance: random.Random) -> None:
     """Kill the core node, and start it again: it has all that nodes count on."""
     server.kill(power=chance.random() < 0.7)
-    counted = [node.counted for node in nodes]
+    counted = max((node.counted[-1] for node in nodes if node.counted), default=0)
 
     def start() -> None:
         server.start()
-        kept = [int(server.records[node.key].value) if node.key in server.records else 0 for node in nodes]
-        assert all(a >= b for a, b in zip(kept, counted, strict=True)), f"{counted} was committed, and {kept} is kept"
+        kept = count_of(server.records.get(_COUNT))
+        assert kept >= counted, f"{counted} was committed, and {kept} is kept"
 
     machines.agenda.after(chance.randrange(1, 8_000_000), start)
 
@@ -143,6 +161,9 @@ def simulate(kind: str, seed: int, path: Path) -> tuple[int, int]:
         run(machines, 1.0, nodes)
         records = listed.result().records
         assert [node.mirror.records for node in nodes] == [records] * 3, f"seed {seed}: mirrors are equal"
+        counted = [count for node in nodes for count in node.counted]
+        assert len(set(counted)) == len(counted), f"seed {seed}: each has added one to what was there"
+        assert max(counted) <= count_of(records.get(_COUNT))
     return sum(node.terms for node in nodes), server.unknown_count
 
 

@@ -41,6 +41,7 @@ class Node:
                 on_members=lambda: None,
                 on_waiting=self._on_waiting,
                 on_unreadable=self._on_unreadable,
+                on_away=lambda reason: None,
             )
             self.machine.loop.create_task(self.membership.run())
 

@@ -26,10 +26,10 @@ from heliograph.cluster.coordination.interface import (
     Record,
 )
 from heliograph.cluster.coordination.mirror import Mirror
+from heliograph.processes.backoff import Backoff
 
 NUMBER_MAX: Final = 0x7FFF  # it has 15 bits in the id of a message
-_PAUSE_S: Final = 0.2  # before it tries again, and twice as long each time
-_PAUSE_MAX_S: Final = 5.0
+_AGAIN: Final = Backoff(first_s=0.2, longest_s=5.0)
 _SHOWN_MAX: Final = 100
 _COPY: Final = "is its data directory a copy of this one?"
 
@@ -74,6 +74,8 @@ class ClusterMembership:
         on_members: Called when members come, change or go.
         on_waiting: Called with what this node waits for when it is no member, and with an empty text when it is one.
         on_unreadable: Called with the keys of records that cannot be read; with none when all can.
+        on_away: Called with the reason when nothing is heard of the coordinator, and with an empty text when it is
+            again. What is known of the members holds meanwhile.
 
     Attributes:
         own: This node with the number that it has.
@@ -90,6 +92,7 @@ class ClusterMembership:
         on_members: Callable[[], None],
         on_waiting: Callable[[str], None],
         on_unreadable: Callable[[Collection[str]], None],
+        on_away: Callable[[str], None],
     ) -> None:
         self.own = own
         self.members: dict[str, ClusterMember] = {}
@@ -104,7 +107,7 @@ class ClusterMembership:
         self._held: HeldLease | None = None
         self._written = 0  # the revision of this process's record
         self._replaced = asyncio.Event()
-        self._mirror = Mirror(coordinator, self._prefix + "nodes/", self._on_records, self._on_away)
+        self._mirror = Mirror(coordinator, self._prefix + "nodes/", self._on_records, on_away)
 
     @property
     def is_member(self) -> bool:
@@ -119,18 +122,19 @@ class ClusterMembership:
     async def run(self) -> None:
         """Join, stay, and join again when the lease is lost, for ever."""
         mirroring = asyncio.create_task(self._mirror.run())
-        pause_s = _PAUSE_S
+        failures = 0
         try:
             while True:
                 try:
                     self._held = await self._join()
-                    pause_s = _PAUSE_S
+                    failures = 0
                     self._say("")
                     self._say(await self._stay(self._held))
                 except (_JoinWaitsError, CoordinatorError) as error:
                     self._say(str(error))
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # before it tries again
-                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+                failures += 1
+                pause_s = _AGAIN.pause_s(failures)
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # nodes that failed together come apart
         finally:
             mirroring.cancel()
 
@@ -157,9 +161,8 @@ class ClusterMembership:
 
     async def _join(self) -> HeldLease:
         """Raises `_JoinWaitsError` or `CoordinatorError`."""
-        held = await take_lease(self._coordinator, self._ttl_s)
         listing = await self._coordinator.get(self._prefix)
-        own = msgspec.structs.replace(self._with_number(listing), lease=held.id)
+        own = self._with_number(listing)
         name, number = f"{self._prefix}names/{own.node}", f"{self._prefix}numbers/{own.number}"
         place = f"{self._prefix}nodes/{own.site}"
         owner = _text(listing.records.get(name))
@@ -170,6 +173,8 @@ class ClusterMembership:
         before = _member(listing.records.get(place))
         if before is not None and not self._may_follow(before, listing.records[place]):
             raise _JoinWaitsError(f"the site {own.site} runs at {before.address}: {_COPY}")
+        held = await take_lease(self._coordinator, self._ttl_s)
+        own = msgspec.structs.replace(own, lease=held.id)
         value = msgspec.json.encode(own)
         guards = [Guard(key, _revision(listing, key)) for key in (name, number, place)]
         puts = [Put(name, own.site.encode()), Put(number, own.site.encode()), Put(place, value, held.id)]
@@ -222,9 +227,6 @@ class ClusterMembership:
                 self._replaced.set()
         self._on_unreadable(sorted(self._unreadable))
         self._on_members()
-
-    def _on_away(self, reason: str) -> None:
-        """What is known holds; the lease says by itself when it is over."""
 
     def _say(self, waits_for: str) -> None:
         if waits_for != self._waits_for:

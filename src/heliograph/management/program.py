@@ -44,6 +44,11 @@ _NICENESS: Final = 10  # where a core is short, clients of the node come before 
 def main() -> int:
     """Run the process; 0 after an orderly end, 1 where it cannot serve."""
     os.nice(_NICENESS)
+    # Ctrl-C in a terminal is for the node, which ends this process through its standard input: so it has a group of its
+    # own, but no session. Linux shares a core among sessions first (`autogroup` in sched(7)): in one of its own, a low
+    # priority would hold against its own threads only, and the node would wait behind it.
+    if os.getpgrp() != os.getpid():
+        os.setpgrp()
     # It may write to the terminal, in whose background it runs, whatever `stty tostop` says. The node cannot say so for
     # it: libuv resets the signals of a process that it starts.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)

@@ -18,7 +18,7 @@ from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Change, Part
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
-from heliograph.processes.programs import PROGRAMS, in_own_group
+from heliograph.processes.programs import PROGRAMS
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,6 @@ class ManagementProcess(SupervisedProcess):
             stdout=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **_ALLOCATOR},
             limit=_LINE_MAX,
-            preexec_fn=in_own_group,  # the node ends it through its standard input
         )
         assert process.stdin is not None
         process.stdin.write(self._line + b"\n")

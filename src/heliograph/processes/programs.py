@@ -1,7 +1,6 @@
 """Programs of this package: modules that run as processes of their own."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -28,15 +27,6 @@ class Programs:
         )
         _, stderr = await process.communicate()
         return stderr.decode(errors="replace").strip() or "it ended without a reason" if process.returncode else ""
-
-
-def in_own_group() -> None:
-    """Called in a process before its program (`preexec_fn`): Ctrl-C in a terminal is not for it, but for the node.
-
-    It stays in the session of the node. Linux shares a core among sessions first (`autogroup` in sched(7)): in one of
-    its own, a low priority would hold against its own threads only, and the node would wait behind it.
-    """
-    os.setpgrp()
 
 
 #: Those of this interpreter.

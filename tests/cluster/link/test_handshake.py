@@ -25,7 +25,7 @@ SOUTH = h.NodeIdentity("farm", "south", "fedcba9876543210", 9, 2, {"sessions": (
 def an_opener(
     own: h.NodeIdentity = NORTH, cookie: bytes = COOKIE, nonce: int = 1, binding: bytes = b""
 ) -> h.LinkHandshake:
-    return h.OpenerHandshake(own, cookie, bytes([nonce] * 32), RpcFrameReader(), binding, purpose="messages")
+    return h.OpenerHandshake(own, cookie, bytes([nonce] * 32), RpcFrameReader(), binding)
 
 
 def an_accepter(
@@ -40,7 +40,7 @@ def an_accepter(
 
 def begin(opener: h.LinkHandshake) -> bytes:
     assert isinstance(opener, h.OpenerHandshake)
-    return opener.begin()
+    return opener.begin("messages")
 
 
 def connect(opener: h.LinkHandshake, accepter: h.LinkHandshake) -> None:
@@ -85,8 +85,8 @@ def test_every_byte_may_come_by_itself() -> None:
 
 def test_what_follows_the_last_proof_is_left_for_the_link() -> None:
     opener, accepter, reader = an_opener(), an_accepter(), RpcFrameReader()
-    opener = h.OpenerHandshake(NORTH, COOKIE, bytes(32), reader, purpose="messages")
-    proof = opener.receive(accepter.receive(opener.begin()))
+    opener = h.OpenerHandshake(NORTH, COOKIE, bytes(32), reader)
+    proof = opener.receive(accepter.receive(opener.begin("messages")))
     opener.receive(accepter.receive(proof) + b"\x00\x00\x00\x02hi")
     assert opener.peer is not None
     assert reader.next() == b"hi"

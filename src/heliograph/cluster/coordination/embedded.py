@@ -6,9 +6,10 @@ A lease that was there at a start begins from its start, since its holder may ha
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -35,6 +36,7 @@ from heliograph.storage.state.interface import StateBatch, StateDatabase
 _RECORDS: Final = b"r"
 _LEASES: Final = b"l"
 _REVISION: Final = b"v"
+_NEWEST_LEASE: Final = b"n"
 _CHANGES_MAX: Final = 1000  # that are kept for watches
 _PAGE: Final = 1024
 
@@ -45,6 +47,33 @@ class _Stored(msgspec.Struct, array_like=True, frozen=True):
     value: bytes
     revision: int
     lease: int
+
+
+@dataclass(slots=True)
+class _Lease:
+    """A lease, the keys of its records, and what ends it."""
+
+    ttl_s: int
+    keys: set[str] = field(default_factory=set)
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.timer is not None and self.timer.when() > asyncio.get_running_loop().time()
+
+    def stop(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A commit that the disk may have: what is written, and what it changes here once it is."""
+
+    written: dict[bytes, bytes | None]
+    changes: Changes
+    leases: dict[str, int]  # of the records, by their keys; 0 for none
 
 
 class EmbeddedCoordinator(Coordinator):
@@ -63,7 +92,8 @@ class EmbeddedCoordinator(Coordinator):
         self._changes: deque[Changes] = deque(maxlen=_CHANGES_MAX)
         self._news = asyncio.Event()
         self._leases: dict[int, _Lease] = {}
-        self._in_doubt: tuple[StateBatch, Changes, dict[str, int]] | None = None
+        self._newest_lease = 0
+        self._under_way: _UnderWay | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._read_all()
         self._forgotten = self._revision  # what was before is kept for no watch
@@ -71,14 +101,13 @@ class EmbeddedCoordinator(Coordinator):
     # --- records
 
     async def get(self, prefix: str) -> Listing:
-        await self._settle()
-        found = {key: record for key, record in self._records.items() if key.startswith(prefix)}
-        return Listing(found, self._revision)
+        async with self._settled():
+            found = {key: record for key, record in self._records.items() if key.startswith(prefix)}
+            return Listing(found, self._revision)
 
     async def commit(self, guards: Collection[Guard], puts: Collection[Put], deletes: Collection[str] = ()) -> Commit:
         check_sizes(guards, puts, deletes)
-        await self._settle()
-        async with self._one_at_a_time:
+        async with self._settled():
             for guard in guards:
                 record = self._records.get(guard.key)
                 if guard.revision != (0 if record is None else record.revision):
@@ -104,44 +133,47 @@ class EmbeddedCoordinator(Coordinator):
     async def _write(self, puts: Collection[Put], deletes: Collection[str]) -> Commit:
         revision = self._revision + 1
         changed: dict[str, Record | None] = {}
-        leases: dict[str, int] = {}
-        batch = StateBatch()
-        batch.put(_REVISION, _number(revision))
+        written: dict[bytes, bytes | None] = {_REVISION: _number(revision)}
         for key in deletes:
             if key in self._records:
-                changed[key] = None
-                batch.delete(_RECORDS + key.encode())
+                changed[key] = written[_RECORDS + key.encode()] = None
         for put in puts:
             changed[put.key] = Record(put.key, put.value, revision)
-            leases[put.key] = put.lease
-            stored = msgspec.msgpack.encode(_Stored(put.value, revision, put.lease))
-            batch.put(_RECORDS + put.key.encode(), stored)
-        self._in_doubt = batch, Changes(revision, changed), leases
+            stored = _Stored(put.value, revision, put.lease)
+            written[_RECORDS + put.key.encode()] = msgspec.msgpack.encode(stored)
+        self._under_way = _UnderWay(written, Changes(revision, changed), {put.key: put.lease for put in puts})
         try:
-            await self._repeat()
+            await self._bring_about()
         except CoordinatorAwayError:
             return Commit(CommitOutcome.UNKNOWN)
         return Commit(CommitOutcome.COMMITTED, revision)
 
-    async def _settle(self) -> None:
-        """Bring about what the disk may have, or not: until then nothing is known."""
-        if self._in_doubt is not None:
-            async with self._one_at_a_time:
-                if self._in_doubt is not None:
-                    await self._repeat()
+    @asynccontextmanager
+    async def _settled(self) -> AsyncIterator[None]:
+        """One at a time, when it is known what the disk has. Raises `CoordinatorAwayError`."""
+        async with self._one_at_a_time:
+            await self._bring_about()
+            yield
 
-    async def _repeat(self) -> None:
-        """Write what is in doubt, the first time or again."""
-        assert self._in_doubt is not None
-        batch, changes, leases = self._in_doubt
-        again = StateBatch()
-        again.changes, again.size_bytes = dict(batch.changes), batch.size_bytes
+    async def _bring_about(self) -> None:
+        """Write what is under way, the first time or again."""
+        if (commit := self._under_way) is None:
+            return
+        await self._save(commit.written)
+        self._under_way = None
+        self._take(commit.changes, commit.leases)
+
+    async def _save(self, written: dict[bytes, bytes | None]) -> None:
+        batch = StateBatch()
+        for key, value in written.items():
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
         try:
-            await self._commits.commit(again)
+            await self._commits.commit(batch)
         except StorageError as error:
             raise CoordinatorAwayError(f"the coordinator's database cannot be written: {error}") from error
-        self._in_doubt = None
-        self._take(changes, leases)
 
     def _take(self, changes: Changes, leases: dict[str, int]) -> None:
         self._revision = changes.revision
@@ -162,6 +194,7 @@ class EmbeddedCoordinator(Coordinator):
 
     def _read_all(self) -> None:
         self._revision = max(1, int.from_bytes(self._state.get(_REVISION) or b"", "big"))
+        self._newest_lease = int.from_bytes(self._state.get(_NEWEST_LEASE) or b"", "big")
         for key, value in _all(self._state, _LEASES):
             number = int.from_bytes(key[1:], "big")
             self._leases[number] = _Lease(int.from_bytes(value, "big"))
@@ -176,13 +209,9 @@ class EmbeddedCoordinator(Coordinator):
     # --- leases
 
     async def grant(self, ttl_s: int) -> LeaseGrant:
-        await self._settle()
-        async with self._one_at_a_time:
-            # One that ended may be remembered by its holder, so its number is not given again.
-            number = max(max(self._leases, default=0), time.time_ns() // 1000) + 1
-            batch = StateBatch()
-            batch.put(_LEASES + _number(number), _number(ttl_s))
-            await self._commit_lease(batch)
+        async with self._settled():
+            number = self._newest_lease = self._newest_lease + 1  # also where it fails: a number is given once
+            await self._save({_LEASES + _number(number): _number(ttl_s), _NEWEST_LEASE: _number(number)})
             self._leases[number] = _Lease(ttl_s)
             self._begin(number)
         return LeaseGrant(number, ttl_s)
@@ -192,8 +221,7 @@ class EmbeddedCoordinator(Coordinator):
         self._begin(lease)
 
     async def revoke(self, lease: int) -> None:
-        await self._settle()
-        async with self._one_at_a_time:
+        async with self._settled():
             await self._end(lease)
 
     async def close(self) -> None:
@@ -219,15 +247,13 @@ class EmbeddedCoordinator(Coordinator):
         task.add_done_callback(self._ending.discard)
 
     async def _end_expired(self, number: int) -> None:
-        async with self._one_at_a_time:
-            lease = self._leases.get(number)
-            if lease is None or lease.is_running:  # it was renewed while this waited
-                return
-            try:
-                if self._in_doubt is not None:
-                    await self._repeat()
-                await self._end(number)
-            except CoordinatorAwayError:
+        try:
+            async with self._settled():
+                lease = self._leases.get(number)
+                if lease is not None and not lease.is_running:  # it was not renewed while this waited
+                    await self._end(number)
+        except CoordinatorAwayError:
+            if number in self._leases:
                 self._begin(number)  # an end may be late
 
     async def _end(self, number: int) -> None:
@@ -236,38 +262,14 @@ class EmbeddedCoordinator(Coordinator):
             return
         if lease.keys and (await self._write((), sorted(lease.keys))).outcome is not CommitOutcome.COMMITTED:
             raise CoordinatorAwayError("the records of a lease cannot be removed")
-        batch = StateBatch()
-        batch.delete(_LEASES + _number(number))
-        await self._commit_lease(batch)
+        await self._save({_LEASES + _number(number): None})
         lease.stop()
         del self._leases[number]
-
-    async def _commit_lease(self, batch: StateBatch) -> None:
-        try:
-            await self._commits.commit(batch)
-        except StorageError as error:
-            raise CoordinatorAwayError(f"the coordinator's database cannot be written: {error}") from error
 
     def __repr__(self) -> str:
         return (
             f"EmbeddedCoordinator({len(self._records)} records, revision {self._revision}, {len(self._leases)} leases)"
         )
-
-
-class _Lease:
-    def __init__(self, ttl_s: int) -> None:
-        self.ttl_s = ttl_s
-        self.keys: set[str] = set()
-        self.timer: asyncio.TimerHandle | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self.timer is not None and self.timer.when() > asyncio.get_running_loop().time()
-
-    def stop(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
 
 
 def _number(value: int) -> bytes:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from heliograph.cluster.coordination.interface import Coordinator, CoordinatorError, Record, WatchGoneError
+from heliograph.processes.backoff import Backoff
 
-_PAUSE_S: Final = 0.1  # before it asks again, and twice as long each time
-_PAUSE_MAX_S: Final = 5.0
+_AGAIN: Final = Backoff(first_s=0.1, longest_s=5.0)
 
 
 class Mirror:
@@ -42,7 +42,7 @@ class Mirror:
 
     async def run(self) -> None:
         """Read and watch for ever."""
-        pause_s = _PAUSE_S
+        failures = 0
         while True:
             began_s = time.monotonic()
             try:
@@ -52,10 +52,10 @@ class Mirror:
                 continue  # read again at once
             except CoordinatorError as error:
                 self._say_away(str(error))
-                if time.monotonic() - began_s > _PAUSE_MAX_S:  # it was there for a while
-                    pause_s = _PAUSE_S
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # before it asks again
-                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+                was_there = time.monotonic() - began_s > _AGAIN.longest_s
+                failures = 1 if was_there else failures + 1
+                pause_s = _AGAIN.pause_s(failures)
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # nodes that failed together come apart
 
     async def _read(self) -> None:
         listing = await self._coordinator.get(self._prefix)

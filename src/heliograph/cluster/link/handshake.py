@@ -216,31 +216,16 @@ class LinkHandshake(ABC):
 
 
 class OpenerHandshake(LinkHandshake):
-    """The side that connected.
-
-    Args:
-        purpose: What the connection is for.
-    """
+    """The side that connected."""
 
     part = "opener"
     other_part = "accepter"
+    _asked_for = ""
 
-    def __init__(
-        self,
-        own: NodeIdentity,
-        cookie: bytes,
-        nonce: bytes,
-        reader: RpcFrameReader,
-        binding: bytes = b"",
-        *,
-        purpose: str,
-    ) -> None:
-        super().__init__(own, cookie, nonce, reader, binding)
+    def begin(self, purpose: str) -> bytes:
+        """What to send first, and what the connection is for."""
         self._asked_for = purpose
-
-    def begin(self) -> bytes:
-        """What to send first."""
-        return self._introduction(self._asked_for)
+        return self._introduction(purpose)
 
     def _on_hello(self, frame: bytes) -> bytes:
         self._hellos.append(frame)
