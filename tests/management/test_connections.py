@@ -1,6 +1,8 @@
 """What callers without credentials may take of the process: short bodies, no trailers, no place without a request."""
 
 import asyncio
+import errno
+import os
 import re
 import socket
 import ssl
@@ -191,6 +193,42 @@ async def test_a_crowd_waits_for_a_busy_server(port: int) -> None:
     assert {_STATUS.findall(one)[0] for one in answered} <= {b"200", b"503"}
     for one in crowd:
         one.close()
+
+
+class _WithoutFiles(socket.socket):
+    """A listening socket of a process that has no file left for two connections."""
+
+    left = 2
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.left:
+            self.left -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().accept()
+
+
+async def test_connections_wait_while_there_are_no_files_and_the_log_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = asyncio.Event()
+
+    class Protocol(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made.set()
+            transport.close()
+
+    with _WithoutFiles() as listening, socket.socket() as caller:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        listening.setblocking(False)
+        caller.connect(listening.getsockname())
+        acceptor = CallerAcceptor(listening, Protocol, None, 4)
+        await made.wait()
+        acceptor.close()
+        await acceptor.wait_closed()
+    assert [record.getMessage() for record in caplog.records] == [
+        "connections wait, since none can be accepted: Too many open files"
+    ]
 
 
 async def test_open_routes_wait_shortly_for_bodies(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

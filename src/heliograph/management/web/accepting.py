@@ -45,6 +45,7 @@ class CallerAcceptor:
         self._handshakes_max = handshakes_max
         self._connecting: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._timer: asyncio.TimerHandle | None = None  # for the next try after a failure
+        self._is_failing = False
         self._begin()
 
     def close(self) -> None:
@@ -77,10 +78,13 @@ class CallerAcceptor:
                 passed_over += 1
                 continue
             except OSError as error:
-                _log.error("connections wait, since none can be accepted: %s", error.strerror)
+                if not self._is_failing:
+                    _log.error("connections wait, since none can be accepted: %s", error.strerror)
+                self._is_failing = True
                 self._pause()
                 self._timer = self._loop.call_later(_AFTER_FAILURE_S, self._begin)
                 return
+            self._is_failing = False
             if connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _GIVEN_UP:
                 connection.close()
                 passed_over += 1
