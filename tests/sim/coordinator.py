@@ -9,7 +9,7 @@ import bisect
 import random
 from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from heliograph.cluster.coordination.embedded import EmbeddedCoordinator
 from heliograph.cluster.coordination.interface import (
@@ -30,7 +30,7 @@ from heliograph.cluster.coordination.interface import (
 )
 from heliograph.storage.state.local import LocalState
 from sim.loop import Agenda, Time
-from sim.machine import Machine
+from sim.machine import Machine, Machines
 
 _TIMEOUT_US: Final = 1_000_000  # of a client for an answer
 
@@ -61,7 +61,6 @@ class SimulatedCoordinator:
         self.chance = chance
         self.records: dict[str, Record] = {}
         self.revision = 1
-        self.unknown_count = 0
         self.changes: list[Changes] = []  # since the last compaction
         self.compacted = 0
         self.waiting: list[Callable[[], None]] = []  # watches, for the next commit
@@ -194,7 +193,6 @@ class EmbeddedServer:
         self.latency_us = chance.choice((500, 20_000, 400_000))
         self.agenda = agenda
         self.chance = chance
-        self.unknown_count = 0
         self.machine = machine
         self.trap: Callable[[], None] | None = None
         self._path = path
@@ -291,9 +289,7 @@ class _Client(Coordinator):
         except CoordinatorAwayError:
             commit = Commit(CommitOutcome.UNKNOWN)
         server = self._server
-        if commit.outcome is CommitOutcome.UNKNOWN:
-            server.unknown_count += 1
-        elif isinstance(server, EmbeddedServer) and server.trap is not None:
+        if commit.outcome is CommitOutcome.COMMITTED and isinstance(server, EmbeddedServer) and server.trap is not None:
             server.agenda.after(0, server.trap)
             server.trap = None
         return commit
@@ -358,3 +354,13 @@ class _Client(Coordinator):
         if chance.random() >= server.losses:
             agenda.after(chance.randrange(server.latency_us), lambda: server.handle(name, arguments, answered))
         return await answer
+
+
+Server: TypeAlias = SimulatedCoordinator | EmbeddedServer
+
+
+def server_of(kind: str, machines: Machines, chance: random.Random, path: Path) -> Server:
+    """A coordinator of its own kind: `etcd`, or `embedded` with a machine and a path for its data."""
+    if kind == "etcd":
+        return SimulatedCoordinator(machines.time, machines.agenda, chance)
+    return EmbeddedServer(machines.add(f"core {path.name}"), machines.agenda, chance, path)
